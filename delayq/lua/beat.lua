@@ -1,0 +1,48 @@
+-- PURPOSE  Renews a session's lease, and looks after what others may have left: lost sessions, a lost timer.
+-- STATES   none
+-- USES     base arm shard
+-- KEYS     as in open.lua
+-- ARGV     1 session, 16 bytes · 2 lease, ms · 3 the due time in ms that the session has a timer for, 0 for none
+-- RETURNS  {'OK', held, paused, wait_us, lost session, ...}: how many jobs it holds; 1 if the queue is paused; how long that
+--          timer still has, -1 if it is not the shard's timer; up to 5 sessions for rescue.lua
+--          {'LOST'}: the session's jobs were given away
+-- COST     O(log sessions); 10 us
+local session, lease_ms, timer = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+
+local expiry = call('ZSCORE', K.sessions, session)
+if not expiry or tonumber(expiry) <= 0 then return { 'LOST' } end
+local s = call('HMGET', K.stats, 'paused', 'timer_at', 'priorities', 'last_beat', 'lease_max')
+local paused, timer_at, lease_max = s[1] and 1 or 0, tonumber(s[2] or 0), tonumber(s[5] or lease_ms)
+local held = call('SCARD', K.held)
+local priorities = ''
+for p = 0, 9 do
+  if call('ZCARD', K.due[p + 1]) > 0 or string.find(s[3] or '', p, 1, true) then priorities = priorities .. p end
+end
+call('ZCARD', K.wake)
+
+call('ZREM', K.sessions, '') -- removes nothing: at maxmemory old work must get through (rule t)
+call('ZADD', K.sessions, 'XX', num(now + lease_ms), session)
+if priorities ~= (s[3] or '') then call('HSET', K.stats, 'priorities', priorities) end
+
+-- Rule e: nobody could beat for a while, so nobody's expiry means anything for one more lease.
+local last_beat = tonumber(s[4] or now)
+if now - last_beat > lease_max / 2 then call('HSET', K.stats, 'hold_until', num(now + lease_max)) end
+call('HSET', K.stats, 'last_beat', num(now))
+-- The clock was set back: no lease is longer than a lease.
+local ahead = call('ZRANGEBYSCORE', K.sessions, '(' .. num(now + lease_max), '+inf', 'LIMIT', 0, 100)
+for _, other in ipairs(ahead) do call('ZADD', K.sessions, 'XX', num(now + lease_max), other) end
+
+local wait_us = -1
+if timer > 0 and timer == timer_at then
+  wait_us = math.max(timer_at * 1000 - now_us, 0)
+elseif timer_at + 50 <= now and paused == 0 then
+  -- Nobody watches the clock: its holder died, or a dead connection ate the marker (rule m).
+  local head = head_due(K, priorities)
+  if head then pass_on(K, head) end
+end
+
+local reply = { 'OK', held, paused, wait_us }
+for _, lost in ipairs(call('ZRANGEBYSCORE', K.sessions, '-inf', num(now), 'LIMIT', 0, 5)) do
+  reply[#reply + 1] = lost
+end
+return reply

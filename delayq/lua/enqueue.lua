@@ -1,0 +1,137 @@
+-- PURPOSE  Puts jobs into the store, each once, whatever number of times it is sent.
+-- STATES   none -> due
+-- USES     base record arm ends
+-- KEYS     1 jobs HASH · 2 stats HASH · 3 wake ZSET · 4 tombs ZSET · 5 unique HASH
+--          6.. due:<priority> ZSET, one for each digit of ARGV[3]
+-- ARGV     1 schema, number · 2 shards of the queue, number · 3 the priorities of the due sets in KEYS, digits
+--          then 4 for each job, at most 1,000 jobs:
+--          id, 16 bytes · when, "+delay_ms" from now or "@due_ms" since 1970, up to the year 9999
+--          options, "priority attempts_max", then each at most once and in this order:
+--          " expires=ms after due" " retain=ms" " unique_ttl=ms" " unique=key", the key of 1 to 200 bytes
+--          envelope, bytes (see docs/wire-format.md)
+-- RETURNS  {'OK', a reply a job}: 1 created, 0 there already or ended just now, or 16 bytes: the id that owns the unique key
+--          {'SCHEMA', stored} · {'SHARDS', stored}: nothing was written
+--          error BADARG: an argument is wrong, nothing was written
+-- COST     O(log n) a job; 2.6 us a job in batches of 100, 17 us for one
+local K = { jobs = KEYS[1], stats = KEYS[2], wake = KEYS[3], tombs = KEYS[4], unique = KEYS[5] }
+local schema, shards, priorities = ARGV[1], ARGV[2], ARGV[3]
+local FIRST, EACH = 4, 4
+
+local due_key = {}
+for i = 1, #priorities do due_key[sub(priorities, i, i)] = KEYS[5 + i] end
+
+local s = call('HMGET', K.stats, 'schema', 'shards', 'priorities', 'timer_at')
+if s[1] and s[1] ~= schema then return { 'SCHEMA', s[1] } end
+if s[2] and s[2] ~= shards then return { 'SHARDS', s[2] } end
+call('ZCARD', K.wake)
+for _, key in pairs(due_key) do call('ZCARD', key) end
+
+local now_up = math.ceil(now_us / 1000)
+local enqueued, run = be6(now), be6(now)
+
+-- Options repeat from job to job: each text is read once.
+local parsed = {}
+local function options(text)
+  local o = parsed[text]
+  if o then return o end
+  local priority, limit, rest = string.match(text, '^(%d) (%d+)(.*)$')
+  if not priority or tonumber(limit) < 1 then return nil end
+  o = { key = due_key[priority], retain = 0, unique_ttl = 0 }
+  local function option(pattern)
+    local value, after = string.match(rest, pattern)
+    if value then rest = after end
+    return value
+  end
+  o.expires = tonumber(option('^ expires=(%d+)(.*)$'))
+  o.retain = tonumber(option('^ retain=(%d+)(.*)$') or 0)
+  o.unique_ttl = tonumber(option('^ unique_ttl=(%d+)(.*)$') or 0)
+  o.unique = option('^ unique=(.+)()$')
+  if o.unique then rest = '' end
+  if rest ~= '' or not o.key or (o.unique and #o.unique > 200) then return nil end
+  o.start = char(1) .. priority .. char(0, 0, 0, 0, 0, 0) .. be2(math.min(tonumber(limit), 65535)) .. run
+  o.extended = o.expires or o.retain > 0 or o.unique
+  parsed[text] = o
+  return o
+end
+
+local delays = {}
+local function due_of(when)
+  local due = delays[when]
+  if due then return due end
+  local sign, ms = string.match(when, '^([+@])(%d+)$')
+  if not sign or #ms > 15 then return nil end
+  due = tonumber(ms)
+  -- Rounded up: not even a fraction of a millisecond early (rule h).
+  if sign == '+' then due = now_up + due end
+  if due > DUE_MAX then return nil end
+  delays[when] = due
+  return due
+end
+
+local jobs = (#ARGV - FIRST + 1) / EACH
+if jobs ~= floor(jobs) or jobs > 1000 then return redis.error_reply('BADARG 4 arguments a job, at most 1000 jobs') end
+local tombs = {}
+for j = 1, jobs do
+  local at = FIRST + (j - 1) * EACH
+  local o, due = options(ARGV[at + 2]), due_of(ARGV[at + 1])
+  if #ARGV[at] ~= 16 then return redis.error_reply('BADARG job ' .. j .. ': an id has 16 bytes') end
+  if not due then return redis.error_reply('BADARG job ' .. j .. ': when is +ms or @ms, up to the year 9999') end
+  if not o then return redis.error_reply('BADARG job ' .. j .. ': options are malformed') end
+  tombs[j] = ARGV[at]
+end
+local ended = jobs > 0 and call('ZMSCORE', K.tombs, unpack(tombs)) or {}
+call('HLEN', K.unique)
+
+local reply, created, head, adds = { 'OK' }, 0, nil, {}
+for j = 1, jobs do
+  local at = FIRST + (j - 1) * EACH
+  local id, o, due = ARGV[at], options(ARGV[at + 2]), due_of(ARGV[at + 1])
+  local owner
+  if o.unique and not ended[j] then
+    local entry = call('HGET', K.unique, o.unique)
+    if entry then
+      owner = sub(entry, 1, 16)
+      local until_ms = be6_at(entry, 17)
+      if owner == id or (until_ms > 0 and until_ms <= now) or call('HEXISTS', K.jobs, owner) == 0 then owner = nil end
+    end
+  end
+  local ext = ''
+  if o.extended then
+    local expires = o.expires and math.min(due + o.expires, DUE_MAX) or 0
+    ext = be6(expires) .. be6(math.min(o.retain, DUE_MAX)) .. (o.unique or '')
+  end
+  if ended[j] then
+    reply[j + 1] = 0
+  elseif owner then
+    reply[j + 1] = owner
+  elseif call('HSETNX', K.jobs, id, o.start .. be6(due) .. enqueued .. char(#ext) .. ext .. ARGV[at + 3]) == 0 then
+    reply[j + 1] = 0
+  else
+    if o.unique then
+      local until_ms = o.unique_ttl > 0 and math.min(due + o.unique_ttl, DUE_MAX) or 0
+      call('HSET', K.unique, o.unique, id .. be6(until_ms))
+    end
+    local list = adds[o.key]
+    if not list then
+      list = {}
+      adds[o.key] = list
+    end
+    list[#list + 1] = num(due)
+    list[#list + 1] = id
+    reply[j + 1] = 1
+    created = created + 1
+    if not head or due < head then head = due end
+  end
+end
+if created == 0 then return reply end
+for key, list in pairs(adds) do call('ZADD', key, unpack(list)) end
+
+if not s[1] then call('HSET', K.stats, 'schema', schema, 'shards', shards) end
+local known, wanted = s[3] or '', ''
+for p = 0, 9 do
+  if string.find(known, p, 1, true) or (due_key[tostring(p)] and adds[due_key[tostring(p)]]) then wanted = wanted .. p end
+end
+if wanted ~= known then call('HSET', K.stats, 'priorities', wanted) end
+call('HINCRBY', K.stats, 'enqueued', created)
+arm(K, head)
+return reply

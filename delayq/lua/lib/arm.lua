@@ -1,0 +1,34 @@
+-- lib/arm: who watches the clock (rules l and m). K needs stats, wake; head_due also due.
+
+-- Where `stats` was lost, every priority is looked at until a beat has found those in use.
+local ALL_PRIORITIES = '0123456789'
+
+-- A job became due at `due`, earlier than before perhaps: one marker, if no timer covers it.
+local function arm(K, due)
+  local at = tonumber(call('HGET', K.stats, 'timer_at') or 0)
+  if due < at or at <= now then
+    call('HSET', K.stats, 'timer_at', num(due))
+    call('ZADD', K.wake, num(due), 'm')
+  end
+end
+
+-- The earliest due time over the priorities in use, or nil.
+local function head_due(K, priorities)
+  local head
+  for p in string.gmatch(priorities, '%d') do
+    local first = call('ZRANGE', K.due[p + 1], 0, 0, 'WITHSCORES')
+    local due = tonumber(first[2])
+    if due and (not head or due < head) then head = due end
+  end
+  return head
+end
+
+-- Gives the clock away: whoever is idle next takes the marker; nobody holds a timer for an empty queue.
+local function pass_on(K, head)
+  if head then
+    call('HSET', K.stats, 'timer_at', num(head))
+    call('ZADD', K.wake, num(head), 'm')
+  else
+    call('HDEL', K.stats, 'timer_at')
+  end
+end

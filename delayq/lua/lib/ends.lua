@@ -1,0 +1,62 @@
+-- lib/ends: how a job ends. K needs jobs, stats, dead, error, done, unique, tombs.
+-- A tombstone's score is its ms times 8 plus how the job ended:
+local DONE, CANCELLED, EXPIRED, DELETED, DISCARDED = 1, 2, 3, 4, 5
+-- Senders repeat a call for less than this; until then an ended id is remembered (rule i).
+local TOMB_MS = 15000
+
+-- Redis does not roll back: a key of the wrong type must show before the first write.
+local function check_ends(K)
+  call('HLEN', K.error)
+  call('HLEN', K.unique)
+  call('ZCARD', K.dead)
+  call('ZCARD', K.done)
+  call('ZCARD', K.tombs)
+end
+
+local function bury_tomb(K, id, how)
+  call('ZADD', K.tombs, num(now * 8 + how), id)
+end
+
+-- Drops at most `most` old tombstones: bounded work, and more than is added.
+local function trim_tombs(K, most)
+  local old = call('ZCOUNT', K.tombs, '-inf', num((now - TOMB_MS) * 8))
+  if old > 0 then call('ZREMRANGEBYRANK', K.tombs, 0, math.min(old, most) - 1) end
+end
+
+-- Only the owner releases (rule r).
+local function release_unique(K, id, r)
+  local key = unique_of(r)
+  if not key then return end
+  local owner = call('HGET', K.unique, key)
+  if owner and sub(owner, 1, 16) == id then call('HDEL', K.unique, key) end
+end
+
+-- The job is over and leaves nothing but a tombstone.
+local function erase(K, id, r, how)
+  release_unique(K, id, r)
+  call('HDEL', K.jobs, id)
+  call('HDEL', K.error, id)
+  bury_tomb(K, id, how)
+end
+
+-- The record's note: a code, when, after how many attempts; then free text.
+local function note(code, attempts, text)
+  return code .. ' ' .. num(now) .. ' ' .. num(attempts) .. '\n' .. text
+end
+
+-- The job becomes a dead letter; its envelope stays as it came.
+local function bury(K, id, r, code, attempts, text)
+  release_unique(K, id, r)
+  call('HSET', K.jobs, id, rewrite(r, byte(r, 4), be2_at(r, 5), attempts, be6_at(r, 17)))
+  call('HSET', K.error, id, note(code, attempts, text))
+  call('ZADD', K.dead, num(now), id)
+end
+
+-- Retained jobs whose time is over.
+local function trim_done(K, most)
+  local ids = call('ZRANGEBYSCORE', K.done, '-inf', num(now), 'LIMIT', 0, most)
+  if #ids > 0 then
+    call('ZREM', K.done, unpack(ids))
+    call('HDEL', K.jobs, unpack(ids))
+  end
+end

@@ -1,0 +1,127 @@
+-- lib/settle: takes verdicts from ARGV[first] to the last. K needs all keys of the shard.
+-- A verdict: one letter, the held member (id and run, 22 bytes), and what the letter wants:
+--   d done, nothing to look up         s snooze: "delay_ms", no attempt spent
+--   t done, leaves a tombstone         h handed back: as if it had not been claimed
+--   x done, record looked up           c discarded: text
+--   r retry: "delay_ms text"           b buried: "code text"
+-- Answers one letter each: o as asked, n not held (any more), c cancelled instead, m record missing.
+
+-- What must follow the member, by letter.
+local SHAPE = { d = '^$', t = '^$', x = '^$', h = '^$', r = '^%d+ ', s = '^%d+$', c = '', b = '^%S+ ' }
+
+local function due_in(delay_ms)
+  return math.min(math.ceil(now_us / 1000) + tonumber(delay_ms), DUE_MAX)
+end
+
+local function settle_one(K, letter, id, r, rest, armed)
+  if cancel_waits(r) then
+    -- Rule o: the cancel could not touch the holder's set; here it takes effect.
+    call('HINCRBY', K.stats, 'cancelling', -1)
+    if letter ~= 'x' and letter ~= 'b' and letter ~= 'c' then
+      erase(K, id, r, CANCELLED)
+      return 'c', 'cancelled'
+    end
+  end
+  if letter == 'x' then
+    local retention = retention_of(r)
+    if retention > 0 then
+      release_unique(K, id, r)
+      call('HDEL', K.error, id)
+      call('ZADD', K.done, num(now + retention), id)
+    else
+      erase(K, id, r, DONE)
+    end
+    return 'o', 'done'
+  elseif letter == 'c' then
+    erase(K, id, r, DISCARDED)
+    return 'o', 'discarded'
+  elseif letter == 'b' then
+    local code, text = string.match(rest, '^(%S+) (.*)$')
+    bury(K, id, r, code, attempts_plus_one(r), text)
+    return 'o', 'dead'
+  end
+  local free, attempts, due = be2_at(r, 5), be2_at(r, 7), be6_at(r, 17)
+  local count = 'returned'
+  if letter == 'r' then
+    local delay, text = string.match(rest, '^(%d+) (.*)$')
+    attempts, due, count = attempts_plus_one(r), due_in(delay), 'retried'
+    call('HSET', K.error, id, note('retry', attempts, text))
+  elseif letter == 's' then
+    free, due, count = math.min(free + 1, 65535), due_in(rest), 'snoozed'
+  end
+  call('HSET', K.jobs, id, rewrite(r, byte(r, 4), free, attempts, due))
+  call('ZADD', K.due[priority_of(r) + 1], num(due), id)
+  if not armed.due or due < armed.due then armed.due = due end
+  return 'o', count
+end
+
+local function settle(K, first)
+  local last = #ARGV
+  if first > last then return '' end
+  local members, replies, counts, armed = {}, {}, {}, {}
+  for i = first, last do
+    local shape = SHAPE[sub(ARGV[i], 1, 1)]
+    if not shape or #ARGV[i] < 23 or not string.find(sub(ARGV[i], 24), shape) then
+      return nil, 'BADARG verdict ' .. (i - first + 1) .. ' is malformed'
+    end
+    members[#members + 1] = sub(ARGV[i], 2, 23)
+  end
+  local is_held = call('SMISMEMBER', K.held, unpack(members))
+  local looks_up = tonumber(call('HGET', K.stats, 'cancelling') or 0) > 0
+  -- What must be looked up is read before anything is written; `seen` makes a second verdict for one run stale.
+  local seen, wanted, plain, tombs, leaving = {}, {}, {}, {}, {}
+  for i, member in ipairs(members) do
+    local letter = sub(ARGV[first + i - 1], 1, 1)
+    if is_held[i] == 0 or seen[member] then
+      replies[i] = 'n'
+    else
+      seen[member] = true
+      leaving[#leaving + 1] = member
+      if (letter == 'd' or letter == 't') and not looks_up then
+        plain[#plain + 1] = sub(member, 1, 16)
+        if letter == 't' then
+          tombs[#tombs + 1] = num(now * 8 + DONE)
+          tombs[#tombs + 1] = plain[#plain]
+        end
+        replies[i] = 'o'
+      else
+        wanted[#wanted + 1] = i
+      end
+    end
+  end
+  if #leaving == 0 then return table.concat(replies) end
+  local records = {}
+  if #wanted > 0 then
+    local ids = {}
+    for w, i in ipairs(wanted) do ids[w] = sub(members[i], 1, 16) end
+    records = call('HMGET', K.jobs, unpack(ids))
+    check_ends(K)
+    for p = 1, 10 do call('ZCARD', K.due[p]) end
+  else
+    call('HLEN', K.jobs)
+    call('ZCARD', K.tombs)
+  end
+  call('SREM', K.held, unpack(leaving))
+  if #plain > 0 then
+    call('HDEL', K.jobs, unpack(plain))
+    counts.done = #plain
+  end
+  if #tombs > 0 then call('ZADD', K.tombs, unpack(tombs)) end
+  for w, i in ipairs(wanted) do
+    local verdict, r = ARGV[first + i - 1], records[w]
+    local letter = sub(verdict, 1, 1)
+    if letter == 'd' or letter == 't' then letter = 'x' end
+    local count
+    if not r or not well_formed(r) then
+      replies[i], count = 'm', 'quarantined'
+    else
+      replies[i], count = settle_one(K, letter, sub(members[i], 1, 16), r, sub(verdict, 24), armed)
+    end
+    counts[count] = (counts[count] or 0) + 1
+  end
+  for name, n in pairs(counts) do call('HINCRBY', K.stats, name, n) end
+  trim_tombs(K, 2 * #members)
+  trim_done(K, 100)
+  if armed.due then arm(K, armed.due) end
+  return table.concat(replies)
+end

@@ -1,0 +1,126 @@
+-- lib/take: moves due jobs to the session. K needs all keys of the shard.
+
+-- Puts aside what can't be run: counted, and kept where something of it exists (rule u).
+local function quarantine(K, id, r)
+  call('HINCRBY', K.stats, 'quarantined', 1)
+  if r and #id == 16 then
+    -- No field of it can be trusted, so it is not rewritten either.
+    call('HSET', K.error, id, note('undecodable', 0, 'the record has no readable header'))
+    call('ZADD', K.dead, num(now), id)
+    call('HINCRBY', K.stats, 'dead', 1)
+  end
+end
+
+-- Reads the first due ids of one priority with their records, within what is left of count and bytes.
+local function read_due(K, key, count, bytes)
+  local ids = call('ZRANGEBYSCORE', key, '-inf', num(now), 'LIMIT', 0, count)
+  local records, read, first = {}, 0, 1
+  while first <= #ids and bytes > 0 do
+    -- Small steps until the sizes are known to be small: a step is copied whole before it can be counted.
+    local last = math.min(#ids, first + 9)
+    if first > 1 and read < 65536 then last = #ids end
+    local step = call('HMGET', K.jobs, unpack(ids, first, last))
+    for i = 1, last - first + 1 do
+      if bytes <= 0 then break end
+      records[first + i - 1] = step[i]
+      local size = step[i] and #step[i] or 0
+      read, bytes = read + size, bytes - size
+      records.count = first + i - 1
+    end
+    first = last + 1
+  end
+  return ids, records, bytes
+end
+
+-- Answers: jobs taken (id, record, ...), whether more may be due, the id of a job that wants to run alone.
+-- All is read and decided first, then written: what is wrong with a key shows while nothing has changed.
+local function take(K, priorities, count, bytes)
+  local free = call('SCARD', K.held) == 0
+  local taken, held, leaving, deferred, expired, unfit = {}, {}, {}, {}, {}, {}
+  local scanned, more = 0, false
+  for p in string.gmatch(priorities, '%d') do
+    local key = K.due[p + 1]
+    if not more and call('ZCARD', key) > 0 then
+      local ids, records, left = read_due(K, key, count - scanned, bytes)
+      local n, full = 0, (records.count or 0) < #ids
+      bytes = left
+      for i = 1, records.count or 0 do
+        local id, r = ids[i], records[i]
+        n = i
+        if not r or #id ~= 16 or not well_formed(r) then
+          unfit[#unfit + 1] = { id, r }
+        elseif expires_of(r) > 0 and expires_of(r) <= now then
+          expired[#expired + 1] = { id, r }
+        elseif byte(r, 4) < SOLO_AT then
+          local at = #taken
+          taken[at + 1], taken[at + 2] = id, r
+          held[#held + 1] = id .. sub(r, 11, 16)
+        elseif free and #taken == 0 then
+          taken, held, full = { id, r }, { id .. sub(r, 11, 16) }, true
+          break
+        else
+          deferred[#deferred + 1] = { key, id }
+        end
+      end
+      leaving[#leaving + 1] = { key, n }
+      scanned = scanned + n
+      -- Full means that as many were scanned as asked for, not that as many came out (rule n).
+      more = full or scanned >= count or bytes <= 0
+    end
+  end
+  if #unfit + #expired > 0 then check_ends(K) end
+  if #held > 0 then call('SADD', K.held, unpack(held)) end
+  -- The ids are the first of each set by rank, so they leave by rank.
+  for _, l in ipairs(leaving) do
+    if l[2] > 0 then call('ZREMRANGEBYRANK', l[1], 0, l[2] - 1) end
+  end
+  local solo = ''
+  for _, d in ipairs(deferred) do
+    -- Out of the others' way for a second, while this session empties itself for it.
+    call('ZADD', d[1], num(now + 1000), d[2])
+    solo = d[2]
+  end
+  for _, u in ipairs(unfit) do quarantine(K, u[1], u[2]) end
+  for _, e in ipairs(expired) do erase(K, e[1], e[2], EXPIRED) end
+  if #expired > 0 then call('HINCRBY', K.stats, 'expired', #expired) end
+  return taken, more, solo
+end
+
+-- Takes one job by id for a session that holds nothing.
+local function take_alone(K, id)
+  local r = call('HGET', K.jobs, id)
+  if not r or not well_formed(r) or call('SCARD', K.held) > 0 then return {} end
+  local key = K.due[priority_of(r) + 1]
+  if not call('ZSCORE', key, id) or byte(r, 4) < SOLO_AT then return {} end
+  call('ZREM', key, id)
+  call('SADD', K.held, id .. sub(r, 11, 16))
+  return { id, r }
+end
+
+-- The claim, and who watches the clock after it, in one step. `timer` is the due time that the caller watches for
+-- (or took a marker of), 0 for none. Answers { code, now_us, wait_us, timer, more, solo, settled, id, record, ... }.
+local function claim(K, count, bytes, timer, alone, settled)
+  local s = call('HMGET', K.stats, 'paused', 'timer_at', 'priorities')
+  local timer_at, priorities = tonumber(s[2] or 0), s[3] or ALL_PRIORITIES
+  if s[1] then
+    call('HDEL', K.stats, 'timer_at')
+    return { 'PAUSED', now_us, -1, 0, 0, '', settled }
+  end
+  local taken, more, solo
+  if alone ~= '' then
+    taken, more, solo = take_alone(K, alone), true, ''
+  else
+    taken, more, solo = take(K, priorities, count, bytes)
+  end
+  local head, wait_us, watched = head_due(K, priorities), -1, 0
+  if more or not head then
+    -- Full: the next idle worker takes it from here.
+    pass_on(K, head)
+  elseif timer_at == timer or timer_at <= now or head < timer_at then
+    call('HSET', K.stats, 'timer_at', num(head))
+    wait_us, watched = math.max(head * 1000 - now_us, 0), head
+  end
+  local reply = { 'OK', now_us, wait_us, watched, (more and head) and 1 or 0, solo, settled }
+  for i = 1, #taken do reply[i + 7] = taken[i] end
+  return reply
+end

@@ -1,0 +1,105 @@
+//! How a client connects.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::flush::Flushers;
+use super::{Client, Inner};
+use crate::engine::redis::{RedisEngine, Settings, Target};
+use crate::error::{Error, ErrorKind};
+use crate::limits;
+use crate::store::{Prefix, Store};
+
+/// Settings of a [`Client`].
+#[derive(Debug, Clone)]
+#[must_use = "nothing happens before `connect` is called"]
+pub struct ClientBuilder {
+    settings: Settings,
+    send_deadline: Duration,
+    payload_limit: usize,
+    prefix: Option<String>,
+}
+
+impl Default for ClientBuilder {
+    fn default() -> ClientBuilder {
+        ClientBuilder {
+            settings: Settings::default(),
+            send_deadline: limits::SEND_DEADLINE_MAX,
+            payload_limit: limits::PAYLOAD_BYTES_DEFAULT,
+            prefix: None,
+        }
+    }
+}
+
+impl ClientBuilder {
+    /// How many connections commands share; 2 unless said otherwise. Each carries any number of commands at once.
+    pub fn pool_size(mut self, connections: u32) -> Self {
+        self.settings.pool_size = connections;
+        self
+    }
+
+    /// How long connecting may take, name lookup, TLS and login included; 3 s unless said otherwise.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.connect_timeout = timeout;
+        self
+    }
+
+    /// How long the store may take to answer; 3 s unless said otherwise.
+    pub fn response_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.response_timeout = timeout;
+        self
+    }
+
+    /// How long a send, cancel and the like is tried again while the store doesn't answer; 10 s unless said otherwise, and
+    /// at most that: for longer the store could not tell a repetition from a new job.
+    pub fn send_deadline(mut self, deadline: Duration) -> Self {
+        self.send_deadline = deadline;
+        self
+    }
+
+    /// The largest payload that is sent, in bytes; 1 MiB unless said otherwise, at most 16 MiB.
+    pub fn payload_limit(mut self, bytes: usize) -> Self {
+        self.payload_limit = bytes;
+        self
+    }
+
+    /// What all keys begin with, so that several applications can share a server; `delayq` unless said otherwise.
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = Some(prefix.into());
+        self
+    }
+
+    /// Connects.
+    ///
+    /// # Errors
+    /// A setting is out of its range, or as for [`Client::connect`].
+    pub async fn connect(self, url: &str) -> Result<Client, Error> {
+        let config = |text: String| Error::new(ErrorKind::Config, text);
+        if self.send_deadline.is_zero() || self.send_deadline > limits::SEND_DEADLINE_MAX {
+            return Err(config(format!(
+                "the send deadline must be above zero and at most {:?}",
+                limits::SEND_DEADLINE_MAX
+            )));
+        }
+        if self.payload_limit == 0 || self.payload_limit > limits::PAYLOAD_BYTES_CEILING {
+            return Err(config(format!("the payload limit must be 1 to {} bytes", limits::PAYLOAD_BYTES_CEILING)));
+        }
+        let prefix = match &self.prefix {
+            Some(prefix) => Prefix::new(prefix)?,
+            None => Prefix::default(),
+        };
+        let target = Target::parse(url, self.settings)?;
+        let shown = target.to_string();
+        let engine = RedisEngine::connect(target).await?;
+        let store = Store::new(Arc::new(engine), prefix);
+        Ok(Client {
+            inner: Arc::new(Inner {
+                flushers: Flushers::new(store.clone()),
+                store,
+                shown,
+                send_deadline: self.send_deadline,
+                payload_limit: self.payload_limit,
+            }),
+        })
+    }
+}

@@ -1,0 +1,287 @@
+//! The dead letters of a queue: look, send again, throw away.
+
+use std::fmt;
+use std::str::FromStr;
+
+use bytes::Bytes;
+use jiff::Timestamp;
+
+use super::Client;
+use crate::clock::timestamp;
+use crate::envelope::{Envelope, Record};
+use crate::error::{Error, ErrorKind};
+use crate::job::{DeadReason, JobId};
+use crate::limits::{DEAD_PAGE_MAX, REDRIVE_CHUNK};
+use crate::store::ops::{DeadPage, DeadRow, Found, Order, Place, Redriven};
+
+/// The dead letters of one queue. Made by [`Client::dead_letters`].
+#[derive(Debug, Clone)]
+pub struct DeadLetters {
+    client: Client,
+    queue: String,
+}
+
+/// A dead letter.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeadLetter {
+    /// The job's id.
+    pub id: JobId,
+    /// The queue.
+    pub queue: String,
+    /// The job's name, unless its bytes can't be read.
+    pub name: Option<String>,
+    /// The payload's version, unless its bytes can't be read.
+    pub version: Option<u32>,
+    /// Why it died, unless that was lost.
+    pub reason: Option<DeadReason>,
+    /// Why it died, as a text of up to 4 KiB.
+    pub error: String,
+    /// How many attempts were spent.
+    pub attempts: u32,
+    /// When it died.
+    pub died_at: Timestamp,
+    /// When it was sent, unless its bytes can't be read.
+    pub enqueued_at: Option<Timestamp>,
+    /// When it was last due, unless its bytes can't be read.
+    pub due: Option<Timestamp>,
+    /// The payload as it was sent; the whole envelope where that can't be read, the whole record where not even that.
+    pub payload: Bytes,
+}
+
+/// A page of dead letters.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct DeadListing {
+    /// The letters, in the order asked for.
+    pub letters: Vec<DeadLetter>,
+    /// Where the next page begins, if there may be one.
+    pub next: Option<DeadCursor>,
+}
+
+/// Where a page ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadCursor {
+    died_ms: u64,
+    id: Vec<u8>,
+}
+
+/// What [`DeadLetters::redrive_all`] did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct RedriveReport {
+    /// Letters that wait again.
+    pub redriven: u64,
+    /// Letters that stay, since another job has their unique key.
+    pub conflicts: u64,
+    /// Letters that stay, since their record is gone or unreadable.
+    pub unreadable: u64,
+}
+
+impl DeadLetters {
+    pub(super) fn new(client: Client, queue: String) -> DeadLetters {
+        DeadLetters { client, queue }
+    }
+
+    /// A page of up to `limit` letters (1 to 100), oldest first, from the cursor of the page before.
+    ///
+    /// # Errors
+    /// The limit is out of range, or the store doesn't answer.
+    pub async fn oldest_first(&self, limit: usize, after: Option<DeadCursor>) -> Result<DeadListing, Error> {
+        self.list(Order::OldestFirst, limit, after).await
+    }
+
+    /// A page of up to `limit` letters (1 to 100), newest first, from the cursor of the page before.
+    ///
+    /// # Errors
+    /// The limit is out of range, or the store doesn't answer.
+    pub async fn newest_first(&self, limit: usize, after: Option<DeadCursor>) -> Result<DeadListing, Error> {
+        self.list(Order::NewestFirst, limit, after).await
+    }
+
+    async fn list(&self, order: Order, limit: usize, after: Option<DeadCursor>) -> Result<DeadListing, Error> {
+        if limit == 0 || limit > DEAD_PAGE_MAX {
+            return Err(Error::invalid(format!(
+                "a page of {limit} dead letters is out of range: 1 to {DEAD_PAGE_MAX}"
+            )));
+        }
+        let shard = self.client.shard(&self.queue)?;
+        let after = after.map(|cursor| (cursor.died_ms, cursor.id));
+        let page = DeadPage { order, after, limit, until_ms: None, whole: true };
+        let rows = self.client.ask(|| self.client.store().dead_list(&shard, &page)).await?;
+        let next = rows.last().map(|row| DeadCursor { died_ms: row.died_ms, id: row.id.clone() });
+        Ok(DeadListing { letters: rows.into_iter().map(|row| self.letter(row)).collect(), next })
+    }
+
+    /// One letter, or `None` if there is no dead letter of this id.
+    ///
+    /// # Errors
+    /// The store doesn't answer.
+    pub async fn get(&self, id: JobId) -> Result<Option<DeadLetter>, Error> {
+        let shard = self.client.shard(&self.queue)?;
+        Ok(match self.client.ask(|| self.client.store().inspect(&shard, id.as_bytes())).await? {
+            Found::Job { place: Place::Dead, at_ms, record, note } => {
+                Some(self.letter(DeadRow { id: id.as_bytes().to_vec(), died_ms: at_ms, record: record.to_vec(), note }))
+            }
+            _ => None,
+        })
+    }
+
+    /// Sends one letter to work again: due now, with all its attempts.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound): there is no such letter. [`Duplicate`](ErrorKind::Duplicate): another job has its
+    /// unique key. [`Corrupt`](ErrorKind::Corrupt): its record is gone or unreadable.
+    pub async fn redrive(&self, id: JobId) -> Result<(), Error> {
+        let shard = self.client.shard(&self.queue)?;
+        let ids = [id.as_bytes().to_vec()];
+        let mut asked = 0;
+        let answers = self
+            .client
+            .ask(|| {
+                asked += 1;
+                self.client.store().dead_redrive(&shard, &ids)
+            })
+            .await?;
+        match answers.first() {
+            Some(Redriven::Waits) => Ok(()),
+            // An earlier try, whose answer was lost, has done it.
+            Some(Redriven::NotDead) if asked > 1 => Ok(()),
+            Some(Redriven::NotDead) => {
+                Err(Error::new(ErrorKind::NotFound, format!("the queue {} has no dead letter {id}", self.queue)))
+            }
+            Some(Redriven::Conflict) => Err(Error::new(
+                ErrorKind::Duplicate,
+                format!("another job has the unique key of {id}: wait for its end or cancel it, then redrive again"),
+            )),
+            Some(Redriven::Unreadable) => {
+                Err(Error::corrupt(format!("the record of {id} is gone or unreadable: it can only be deleted")))
+            }
+            None => Err(Error::corrupt("a redrive got no answer")),
+        }
+    }
+
+    /// Sends all letters that are there now to work again; those that die meanwhile are left for the next time.
+    ///
+    /// # Errors
+    /// The store doesn't answer; what was redriven by then stays so.
+    pub async fn redrive_all(&self) -> Result<RedriveReport, Error> {
+        let shard = self.client.shard(&self.queue)?;
+        let page = |order, after, limit, until_ms| DeadPage { order, after, limit, until_ms, whole: false };
+        let newest = page(Order::NewestFirst, None, 1, None);
+        let newest = self.client.ask(|| self.client.store().dead_list(&shard, &newest)).await?;
+        let Some(until_ms) = newest.first().map(|row| row.died_ms) else { return Ok(RedriveReport::default()) };
+        let mut report = RedriveReport::default();
+        // Only letters that stay can hold a place in the list.
+        let mut after = None;
+        loop {
+            let page = page(Order::OldestFirst, after.clone(), REDRIVE_CHUNK, Some(until_ms));
+            let rows = self.client.ask(|| self.client.store().dead_list(&shard, &page)).await?;
+            if rows.is_empty() {
+                return Ok(report);
+            }
+            let ids: Vec<Vec<u8>> = rows.iter().map(|row| row.id.clone()).collect();
+            let mut asked = 0;
+            let answers = self
+                .client
+                .ask(|| {
+                    asked += 1;
+                    self.client.store().dead_redrive(&shard, &ids)
+                })
+                .await?;
+            for (row, answer) in rows.into_iter().zip(answers) {
+                match answer {
+                    Redriven::Waits => report.redriven += 1,
+                    Redriven::NotDead if asked > 1 => report.redriven += 1,
+                    Redriven::NotDead => {}
+                    Redriven::Conflict => {
+                        report.conflicts += 1;
+                        after = Some((row.died_ms, row.id));
+                    }
+                    Redriven::Unreadable => {
+                        report.unreadable += 1;
+                        after = Some((row.died_ms, row.id));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Deletes one letter for good. May be repeated.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound): there is no such letter.
+    pub async fn delete(&self, id: JobId) -> Result<(), Error> {
+        let shard = self.client.shard(&self.queue)?;
+        let ids = [id.as_bytes().to_vec()];
+        let answers = self.client.ask(|| self.client.store().dead_delete(&shard, &ids)).await?;
+        if answers.first() == Some(&true) {
+            Ok(())
+        } else {
+            Err(Error::new(ErrorKind::NotFound, format!("the queue {} has no dead letter {id}", self.queue)))
+        }
+    }
+
+    fn letter(&self, row: DeadRow) -> DeadLetter {
+        let record_bytes = Bytes::from(row.record);
+        let record = Record::decode(&record_bytes).ok();
+        let note = Note::parse(&row.note);
+        let mut letter = DeadLetter {
+            id: JobId::from_bytes(<[u8; 16]>::try_from(row.id.as_slice()).unwrap_or_default()),
+            queue: self.queue.clone(),
+            name: None,
+            version: None,
+            reason: note.as_ref().and_then(Note::reason),
+            error: note.map_or_else(String::new, |note| note.text),
+            attempts: record.as_ref().map_or(0, |record| u32::from(record.attempts)),
+            died_at: timestamp(row.died_ms),
+            enqueued_at: record.as_ref().map(|record| timestamp(record.enqueued_ms)),
+            due: record.as_ref().map(|record| timestamp(record.due_ms)),
+            payload: record.as_ref().map_or_else(|| record_bytes.clone(), |record| record.envelope.clone()),
+        };
+        if let Some(record) = record {
+            if let Ok(envelope) = Envelope::decode(&record.envelope) {
+                letter.name = Some(envelope.name.to_owned());
+                letter.version = Some(envelope.version);
+                letter.payload = record.envelope.slice(envelope.payload_at..);
+            }
+        }
+        letter
+    }
+}
+
+impl fmt::Debug for DeadLetter {
+    // Payloads may hold what must not be in a log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeadLetter")
+            .field("id", &self.id)
+            .field("queue", &self.queue)
+            .field("name", &self.name)
+            .field("version", &self.version)
+            .field("reason", &self.reason)
+            .field("error", &self.error)
+            .field("attempts", &self.attempts)
+            .field("died_at", &self.died_at)
+            .field("payload_bytes", &self.payload.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the store notes of a failure: a code, when, after how many attempts; then the text.
+pub(super) struct Note {
+    code: String,
+    pub(super) text: String,
+}
+
+impl Note {
+    pub(super) fn parse(note: &[u8]) -> Option<Note> {
+        let end = note.iter().position(|byte| *byte == b'\n')?;
+        let head = std::str::from_utf8(&note[..end]).ok()?;
+        let code = head.split(' ').next()?.to_owned();
+        Some(Note { code, text: String::from_utf8_lossy(&note[end + 1..]).into_owned() })
+    }
+
+    pub(super) fn reason(&self) -> Option<DeadReason> {
+        DeadReason::from_str(&self.code).ok()
+    }
+}

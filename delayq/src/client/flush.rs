@@ -1,0 +1,207 @@
+//! Sends that are in flight at once share calls: one task a queue collects them, sends them, and tries again.
+//!
+//! A batch belongs to that task, never to a caller's future: a caller that goes away takes nothing with it.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{mpsc, oneshot};
+
+use crate::error::{Error, ErrorKind};
+use crate::limits::{SEND_BACKLOG_MAX, SEND_BATCH_BYTES_MAX, SEND_BATCH_MAX};
+use crate::store::ops::{NewJob, Sent};
+use crate::store::{Shard, Store};
+
+const PAUSE_FIRST: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_millis(500);
+
+/// What became of each job of a parcel.
+pub(super) type Results = Vec<Result<Sent, Error>>;
+
+/// Jobs of one caller that go together: at most one call's worth.
+struct Parcel {
+    jobs: Vec<NewJob>,
+    deadline: Instant,
+    results: oneshot::Sender<Results>,
+}
+
+impl Parcel {
+    fn bytes(&self) -> usize {
+        self.jobs.iter().map(NewJob::bytes).sum()
+    }
+
+    /// The caller may be gone: then nobody waits for the answer.
+    fn answer(self, results: Results) {
+        let _ = self.results.send(results);
+    }
+}
+
+/// The flushing tasks of a client, by queue.
+pub(super) struct Flushers {
+    store: Store,
+    by_queue: Mutex<HashMap<String, mpsc::Sender<Parcel>>>,
+}
+
+impl Flushers {
+    pub(super) fn new(store: Store) -> Flushers {
+        Flushers { store, by_queue: Mutex::new(HashMap::new()) }
+    }
+
+    /// Sends jobs, at most one call's worth, and answers for each of them.
+    pub(super) async fn send(&self, shard: &Shard, jobs: Vec<NewJob>, deadline: Instant) -> Results {
+        let count = jobs.len();
+        let (results, answered) = oneshot::channel();
+        let mut parcel = Parcel { jobs, deadline, results };
+        // A task ends with the runtime that it was started on; the next runtime gets a new one.
+        for _ in 0..2 {
+            match self.task(shard).send(parcel).await {
+                Ok(()) => {
+                    return answered.await.unwrap_or_else(|_| {
+                        let lost =
+                            || Error::new(ErrorKind::Unknown, "the runtime of the send ended: it may have happened");
+                        (0..count).map(|_| Err(lost())).collect()
+                    });
+                }
+                Err(mpsc::error::SendError(unsent)) => parcel = unsent,
+            }
+        }
+        (0..count)
+            .map(|_| Err(Error::new(ErrorKind::Unreachable, "the runtime is shutting down: nothing was sent")))
+            .collect()
+    }
+
+    fn task(&self, shard: &Shard) -> mpsc::Sender<Parcel> {
+        let mut by_queue = self.by_queue.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(task) = by_queue.get(shard.queue()).filter(|task| !task.is_closed()) {
+            return task.clone();
+        }
+        let (task, parcels) = mpsc::channel(SEND_BACKLOG_MAX);
+        by_queue.insert(shard.queue().to_owned(), task.clone());
+        tokio::spawn(Flusher { store: self.store.clone(), shard: shard.clone(), parcels }.run());
+        task
+    }
+}
+
+struct Flusher {
+    store: Store,
+    shard: Shard,
+    parcels: mpsc::Receiver<Parcel>,
+}
+
+impl Flusher {
+    /// Until the client is gone: what came in while one call was under way makes up the next.
+    async fn run(mut self) {
+        let mut left_over = None;
+        loop {
+            let first = match left_over.take() {
+                Some(parcel) => parcel,
+                None => match self.parcels.recv().await {
+                    Some(parcel) => parcel,
+                    None => return,
+                },
+            };
+            let (batch, next) = self.collect(first);
+            left_over = next;
+            send_batch(&self.store, &self.shard, batch).await;
+        }
+    }
+
+    /// What fits into one call, and the first parcel that no longer did.
+    fn collect(&mut self, first: Parcel) -> (Vec<Parcel>, Option<Parcel>) {
+        let (mut count, mut bytes) = (first.jobs.len(), first.bytes());
+        let mut batch = vec![first];
+        while count < SEND_BATCH_MAX {
+            let Ok(parcel) = self.parcels.try_recv() else { break };
+            if count + parcel.jobs.len() > SEND_BATCH_MAX || bytes + parcel.bytes() > SEND_BATCH_BYTES_MAX {
+                return (batch, Some(parcel));
+            }
+            count += parcel.jobs.len();
+            bytes += parcel.bytes();
+            batch.push(parcel);
+        }
+        (batch, None)
+    }
+}
+
+/// Sends a batch until every parcel of it is answered.
+async fn send_batch(store: &Store, shard: &Shard, mut batch: Vec<Parcel>) {
+    let mut pause = PAUSE_FIRST;
+    // Whether an earlier try may have reached the store: then a later refusal doesn't mean that nothing is there.
+    let mut maybe_sent = false;
+    loop {
+        let jobs: Vec<NewJob> = batch.iter().flat_map(|parcel| parcel.jobs.iter().cloned()).collect();
+        let error = match store.enqueue(shard, &jobs).await {
+            Ok(sent) => {
+                let mut sent = sent.into_iter();
+                for parcel in batch {
+                    let results = sent.by_ref().take(parcel.jobs.len()).map(Ok).collect();
+                    parcel.answer(results);
+                }
+                return;
+            }
+            Err(error) => error,
+        };
+        maybe_sent |= error.is_unknown();
+        let error = if maybe_sent && !error.is_unknown() {
+            Error::new(ErrorKind::Unknown, "an earlier try may have reached the store, and then it failed")
+                .caused(error)
+        } else {
+            error
+        };
+        if error.kind() == ErrorKind::InvalidArgument && jobs.len() > 1 {
+            // One of them is at fault: it shall fail alone.
+            return Box::pin(send_apart(store, shard, batch)).await;
+        }
+        if !error.is_temporary() || error.kind() == ErrorKind::Full {
+            batch.into_iter().for_each(|parcel| fail(parcel, &error));
+            return;
+        }
+        let resumes = Instant::now() + pause;
+        let (waiting, expired): (Vec<Parcel>, Vec<Parcel>) =
+            batch.into_iter().partition(|parcel| parcel.deadline > resumes);
+        expired.into_iter().for_each(|parcel| fail(parcel, &error));
+        if waiting.is_empty() {
+            return;
+        }
+        batch = waiting;
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(PAUSE_MAX);
+    }
+}
+
+async fn send_apart(store: &Store, shard: &Shard, batch: Vec<Parcel>) {
+    for parcel in batch {
+        let mut results = Vec::with_capacity(parcel.jobs.len());
+        for job in &parcel.jobs {
+            let (single, answered) = oneshot::channel();
+            let alone = Parcel { jobs: vec![job.clone()], deadline: parcel.deadline, results: single };
+            send_batch(store, shard, vec![alone]).await;
+            results.extend(answered.await.into_iter().flatten());
+        }
+        parcel.answer(results);
+    }
+}
+
+fn fail(parcel: Parcel, error: &Error) {
+    let results = parcel.jobs.iter().map(|_| Err(error.again())).collect();
+    parcel.answer(results);
+}
+
+/// What a call's worth of jobs is, for callers that have more.
+pub(super) fn parcels(jobs: Vec<NewJob>) -> Vec<Vec<NewJob>> {
+    let mut parcels = Vec::new();
+    let (mut parcel, mut bytes) = (Vec::new(), 0);
+    for job in jobs {
+        if !parcel.is_empty() && (parcel.len() == SEND_BATCH_MAX || bytes + job.bytes() > SEND_BATCH_BYTES_MAX) {
+            parcels.push(std::mem::take(&mut parcel));
+            bytes = 0;
+        }
+        bytes += job.bytes();
+        parcel.push(job);
+    }
+    if !parcel.is_empty() {
+        parcels.push(parcel);
+    }
+    parcels
+}

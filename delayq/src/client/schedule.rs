@@ -1,0 +1,290 @@
+//! Scheduling: a builder that says when and how, then the jobs.
+
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+use super::Client;
+use super::flush::parcels;
+use super::handle::JobHandle;
+use crate::clock::{When, delay_ms};
+use crate::envelope;
+use crate::error::{Error, ErrorKind};
+use crate::job::{JobId, JobType, check_name};
+use crate::limits::UNIQUE_KEY_BYTES_MAX;
+use crate::store::ops::{NewJob, Options, Sent};
+use crate::trace;
+
+/// When and how a job shall run. Made by [`Client::schedule`], [`Client::schedule_at`] and [`Client::enqueue`].
+#[must_use = "nothing is scheduled before `send` or `send_all` is called and awaited"]
+pub struct Schedule<J> {
+    client: Client,
+    when: When,
+    id: Option<JobId>,
+    priority: Option<u8>,
+    queue: Option<String>,
+    unique: Option<String>,
+    expires_in: Option<Duration>,
+    retain_for: Option<Duration>,
+    trace_parent: Option<String>,
+    job: PhantomData<fn(J)>,
+}
+
+impl<J: JobType> Schedule<J> {
+    pub(super) fn new(client: Client, when: When) -> Schedule<J> {
+        Schedule {
+            client,
+            when,
+            id: None,
+            priority: None,
+            queue: None,
+            unique: None,
+            expires_in: None,
+            retain_for: None,
+            trace_parent: None,
+            job: PhantomData,
+        }
+    }
+
+    /// The job's id, instead of a new one: however often it is sent, there is one job of this id.
+    pub fn id(mut self, id: JobId) -> Self {
+        self.id = Some(id);
+        self
+    }
+
+    /// The priority among the jobs that are due, instead of the type's: 0 runs first, 9 last.
+    pub fn priority(mut self, priority: u8) -> Self {
+        self.priority = Some(priority);
+        self
+    }
+
+    /// The queue, instead of the type's.
+    pub fn queue(mut self, queue: impl Into<String>) -> Self {
+        self.queue = Some(queue.into());
+        self
+    }
+
+    /// The unique key, instead of the type's, of 1 to 200 bytes: while a job of this key has not ended, sending
+    /// another one to the queue is refused as [`ErrorKind::Duplicate`].
+    pub fn unique(mut self, key: impl Into<String>) -> Self {
+        self.unique = Some(key.into());
+        self
+    }
+
+    /// How long after its due time the job is still worth starting. After that it ends as expired and its handler is not called.
+    pub fn expires_in(mut self, after_due: Duration) -> Self {
+        self.expires_in = Some(after_due);
+        self
+    }
+
+    /// How long the job's record is kept once it is done, so that [`JobHandle::status`] can still tell.
+    pub fn retain_for(mut self, after_done: Duration) -> Self {
+        self.retain_for = Some(after_done);
+        self
+    }
+
+    /// The W3C `traceparent` that the job's runs belong to. With the feature `opentelemetry` it is taken from the
+    /// span that is current where the job is sent.
+    pub fn trace_parent(mut self, parent: impl Into<String>) -> Self {
+        self.trace_parent = Some(parent.into());
+        self
+    }
+
+    /// Sends one job. It is encoded at once; what goes wrong there is told when the future is awaited.
+    ///
+    /// # Errors
+    /// Refused before it is sent: [`InvalidArgument`](ErrorKind::InvalidArgument), [`Payload`](ErrorKind::Payload).
+    /// Refused by the store: [`Duplicate`](ErrorKind::Duplicate), [`Full`](ErrorKind::Full) and others.
+    /// [`Unknown`](ErrorKind::Unknown): no answer within the deadline; the job may be there, so send again with the same id.
+    pub fn send(self, job: J) -> SendJob<J> {
+        let client = self.client.clone();
+        let encoded = self.encode(&job, 1);
+        SendJob {
+            future: Box::pin(async move {
+                let (queue, job) = encoded?;
+                let shard = client.shard(&queue)?;
+                let id = JobId::from_bytes(job.id);
+                let deadline = Instant::now() + client.inner.send_deadline;
+                let result = client.inner.flushers.send(&shard, vec![job], deadline).await.pop();
+                let sent = result.unwrap_or_else(|| Err(Error::corrupt("a send got no answer")))?;
+                handle(client, queue, id, sent)
+            }),
+        }
+    }
+
+    /// Sends many jobs in calls of up to 200; answers for each of them, in their order.
+    ///
+    /// They are encoded at once; the iterator is not held while they are sent.
+    pub fn send_all<I: IntoIterator<Item = J>>(self, jobs: I) -> SendAll<J> {
+        let client = self.client.clone();
+        let jobs: Vec<J> = jobs.into_iter().collect();
+        let encoded: Vec<Result<(String, NewJob), Error>> =
+            jobs.iter().map(|job| self.encode(job, jobs.len())).collect();
+        SendAll { future: Box::pin(send_encoded(client, encoded)) }
+    }
+
+    /// Queue and job as they are sent.
+    fn encode(&self, job: &J, of: usize) -> Result<(String, NewJob), Error> {
+        let queue = self.queue.as_deref().unwrap_or(J::QUEUE);
+        check_name("queue", queue)?;
+        check_name("job", J::NAME)?;
+        let priority = self.priority.unwrap_or(J::PRIORITY);
+        if priority > 9 {
+            return Err(Error::invalid(format!("priority {priority} is out of range: 0 runs first, 9 last")));
+        }
+        if J::VERSION == 0 {
+            return Err(Error::invalid(format!("the job type {} has version 0: versions start at 1", J::NAME)));
+        }
+        if self.id.is_some() && of > 1 {
+            return Err(Error::invalid("one id can't belong to several jobs: give an id to each by sending it alone"));
+        }
+        let unique = self.unique.clone().or_else(|| job.unique_key());
+        if let Some(key) = &unique {
+            if key.is_empty() || key.len() > UNIQUE_KEY_BYTES_MAX {
+                return Err(Error::invalid(format!(
+                    "the unique key has {} bytes: 1 to {UNIQUE_KEY_BYTES_MAX} are allowed; hash what is longer",
+                    key.len()
+                )));
+            }
+        }
+        let ms = |what: &str, duration: Option<Duration>| match duration.map(|duration| (duration, delay_ms(duration)))
+        {
+            None => Ok(None),
+            Some((_, Some(ms))) if ms > 0 => Ok(Some(ms)),
+            Some((duration, _)) => {
+                Err(Error::invalid(format!("{what} of {duration:?} is out of range: above zero, up to the year 9999")))
+            }
+        };
+        let trace_parent = self.trace_parent.clone().or_else(trace::current_parent);
+        if let Some(parent) = &trace_parent {
+            trace::check_parent(parent)?;
+        }
+        let payload = serde_json::to_vec(job).map_err(|error| {
+            Error::new(ErrorKind::Payload, format!("the payload of {} can't be encoded as JSON", J::NAME)).caused(error)
+        })?;
+        let limit = self.client.inner.payload_limit;
+        if payload.len() > limit {
+            return Err(Error::new(
+                ErrorKind::Payload,
+                format!(
+                    "the payload of {} has {} bytes, over the limit of {limit}: store it elsewhere and send a reference, or raise ClientBuilder::payload_limit",
+                    J::NAME,
+                    payload.len()
+                ),
+            ));
+        }
+        let options = Options {
+            priority,
+            attempts_max: envelope::attempts_limit(J::MAX_RETRIES),
+            expires_ms: ms("expires_in", self.expires_in)?,
+            retain_ms: ms("retain_for", self.retain_for)?,
+            unique,
+        };
+        let id = self.id.unwrap_or_else(JobId::new);
+        tracing::debug!(job.id = %id, job.name = J::NAME, queue, "scheduled");
+        Ok((
+            queue.to_owned(),
+            NewJob {
+                id: *id.as_bytes(),
+                when: self.when.to_arg()?,
+                options,
+                envelope: envelope::encode(J::NAME, J::VERSION, trace_parent.as_deref(), &payload),
+            },
+        ))
+    }
+}
+
+async fn send_encoded<J: JobType>(
+    client: Client,
+    encoded: Vec<Result<(String, NewJob), Error>>,
+) -> Vec<Result<JobHandle<J>, Error>> {
+    // All go to one queue; what could not be encoded keeps its place among the answers.
+    let queue = encoded.iter().flatten().next().map(|(queue, _)| queue.clone());
+    let mut answers: Vec<Option<Result<JobHandle<J>, Error>>> = Vec::with_capacity(encoded.len());
+    let mut jobs = Vec::with_capacity(encoded.len());
+    for job in encoded {
+        match job {
+            Ok((_, job)) => {
+                jobs.push(job);
+                answers.push(None);
+            }
+            Err(error) => answers.push(Some(Err(error))),
+        }
+    }
+    let ids: Vec<JobId> = jobs.iter().map(|job| JobId::from_bytes(job.id)).collect();
+    let mut results = Vec::with_capacity(jobs.len());
+    if let Some(queue) = &queue {
+        match client.shard(queue) {
+            Ok(shard) => {
+                for parcel in parcels(jobs) {
+                    let deadline = Instant::now() + client.inner.send_deadline;
+                    results.extend(client.inner.flushers.send(&shard, parcel, deadline).await);
+                }
+            }
+            Err(error) => results.extend(jobs.iter().map(|_| Err(error.again()))),
+        }
+    }
+    let queue = queue.unwrap_or_default();
+    let mut sent = ids
+        .into_iter()
+        .zip(results)
+        .map(|(id, result)| result.and_then(|sent| handle(client.clone(), queue.clone(), id, sent)));
+    answers
+        .into_iter()
+        .map(|answer| answer.or_else(|| sent.next()).unwrap_or_else(|| Err(Error::corrupt("a send got no answer"))))
+        .collect()
+}
+
+fn handle<J: JobType>(client: Client, queue: String, id: JobId, sent: Sent) -> Result<JobHandle<J>, Error> {
+    match sent {
+        Sent::Created => Ok(JobHandle::new(client, queue, id, true)),
+        Sent::Already => Ok(JobHandle::new(client, queue, id, false)),
+        Sent::Duplicate { owner } => Err(Error::new(
+            ErrorKind::Duplicate,
+            format!("the job {} has this unique key and has not ended", JobId::from_bytes(owner)),
+        )
+        .owned_by(owner)),
+    }
+}
+
+impl<J> fmt::Debug for Schedule<J> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Schedule").field("when", &self.when).field("queue", &self.queue).finish_non_exhaustive()
+    }
+}
+
+macro_rules! named_future {
+    ($(#[$doc:meta])* $name:ident -> $output:ty) => {
+        $(#[$doc])*
+        #[must_use = "nothing is sent before this is awaited"]
+        pub struct $name<J> {
+            future: Pin<Box<dyn Future<Output = $output> + std::marker::Send>>,
+        }
+
+        impl<J> Future for $name<J> {
+            type Output = $output;
+
+            fn poll(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> std::task::Poll<$output> {
+                self.future.as_mut().poll(cx)
+            }
+        }
+
+        impl<J> fmt::Debug for $name<J> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($name)).finish_non_exhaustive()
+            }
+        }
+    };
+}
+
+named_future! {
+    /// One job on its way. Made by [`Schedule::send`].
+    SendJob -> Result<JobHandle<J>, Error>
+}
+
+named_future! {
+    /// Several jobs on their way. Made by [`Schedule::send_all`].
+    SendAll -> Vec<Result<JobHandle<J>, Error>>
+}

@@ -1,0 +1,186 @@
+//! The Redis engine: scripts over a small pool of multiplexed connections, the baton over a connection of its own.
+
+mod failure;
+mod manager;
+mod target;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bb8_redis::bb8::{Pool, RunError};
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, Value};
+use tokio::sync::Mutex;
+
+use super::{BoxFuture, Engine, Marker, Reply, Script};
+use crate::error::{Error, ErrorKind};
+
+use manager::{LastError, Live, Manager};
+pub use target::{Settings, Target};
+
+/// How much longer than its own timeout a blocking pop is waited for: the server's timeouts overshoot by up to 95 ms,
+/// and a connection that is silent beyond this is taken for dead.
+const POP_SLACK: Duration = Duration::from_secs(2);
+
+/// Scripts on a Redis server.
+pub struct RedisEngine {
+    target: Arc<Target>,
+    pool: Pool<Manager>,
+    last_error: LastError,
+    blocking: Mutex<Option<MultiplexedConnection>>,
+}
+
+impl RedisEngine {
+    /// Connects, and looks at what answers.
+    ///
+    /// # Errors
+    /// Nothing answers, the user or password is refused, or it is no Redis of version 6.2 or later.
+    pub async fn connect(target: Target) -> Result<RedisEngine, Error> {
+        let engine = RedisEngine::lazy(Arc::new(target));
+        engine.target.probe().await?;
+        Ok(engine)
+    }
+
+    fn lazy(target: Arc<Target>) -> RedisEngine {
+        let last_error = LastError::default();
+        let pool = Pool::builder()
+            .max_size(target.settings.pool_size)
+            .connection_timeout(target.settings.connect_timeout)
+            // A dead connection is known by its flag; a PING before each use would double the round trips.
+            .test_on_check_out(false)
+            .retry_connection(false)
+            // Connections are shared by clones and replaced when they break: age is no reason to.
+            .max_lifetime(None)
+            .idle_timeout(None)
+            .error_sink(Box::new(last_error.clone()))
+            .build_unchecked(Manager::new(target.clone()));
+        RedisEngine { target, pool, last_error, blocking: Mutex::new(None) }
+    }
+
+    /// A connection to share: cloned out of the pool, so that the slot is free again before the first await.
+    async fn connection(&self) -> Result<Live, Error> {
+        match self.pool.get().await {
+            Ok(slot) => Ok(slot.clone()),
+            Err(RunError::User(error)) => Err(self.target.connect_failure(&error)),
+            Err(RunError::TimedOut) => Err(match self.last_error.take() {
+                Some(error) => self.target.connect_failure(&error),
+                None => Error::new(
+                    ErrorKind::Unreachable,
+                    format!("no connection to {} within {:?}", self.target, self.target.settings.connect_timeout),
+                ),
+            }),
+        }
+    }
+
+    async fn send(&self, live: &mut Live, command: &Cmd) -> Result<Value, redis::RedisError> {
+        let answer = live.connection.send_packed_command(command).await;
+        if let Err(error) = &answer {
+            if failure::breaks_connection(error) {
+                live.mark_broken();
+            }
+        }
+        // What the server refused comes inside an Ok here.
+        answer.and_then(Value::extract_error)
+    }
+
+    async fn evaluate(&self, script: &'static Script, keys: &[Vec<u8>], args: &[Vec<u8>]) -> Result<Reply, Error> {
+        let mut live = self.connection().await?;
+        let command = |verb: &str, body: &str| {
+            let mut command = redis::cmd(verb);
+            command.arg(body).arg(keys.len());
+            for part in keys.iter().chain(args) {
+                command.arg(part.as_slice());
+            }
+            command
+        };
+        let answer = match self.send(&mut live, &command("EVALSHA", sha1(script))).await {
+            // The server doesn't know the script (yet, or any more), so nothing ran: EVAL runs it and makes it known.
+            Err(error) if failure::is_no_script(&error) => self.send(&mut live, &command("EVAL", script.source)).await,
+            other => other,
+        };
+        answer.map(reply).map_err(|error| self.target.call_failure(script.name, &error))
+    }
+
+    async fn pop(&self, keys: &[Vec<u8>], timeout: Duration) -> Result<Option<Marker>, Error> {
+        let mut held = self.blocking.lock().await;
+        // Taken out while it is used: if this future is dropped midway, the connection goes with it. A pop that is
+        // still pending there would swallow the answer of the next one.
+        let mut connection = match held.take() {
+            Some(connection) => connection,
+            None => self.target.open(None).await.map_err(|error| self.target.connect_failure(&error))?,
+        };
+        let mut command = redis::cmd("BZPOPMIN");
+        for key in keys {
+            command.arg(key.as_slice());
+        }
+        command.arg(timeout.as_secs_f64());
+        let answered = tokio::time::timeout(timeout + POP_SLACK, connection.send_packed_command(&command)).await;
+        let value = match answered {
+            Ok(answer) => {
+                answer.and_then(Value::extract_error).map_err(|error| self.target.call_failure("wait", &error))?
+            }
+            Err(_) => {
+                return Err(Error::new(
+                    ErrorKind::Unreachable,
+                    format!("{} is silent on a blocking call", self.target),
+                ));
+            }
+        };
+        *held = Some(connection);
+        match reply(value) {
+            Reply::Nil => Ok(None),
+            Reply::List(parts) => match parts.as_slice() {
+                [Reply::Bytes(key), _, Reply::Bytes(score)] => {
+                    let due = std::str::from_utf8(score).ok().and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0);
+                    // A score is a whole number of ms; what else somebody may have put there means "look now".
+                    Ok(Some(Marker { key: key.clone(), due_ms: due.max(0.0) as u64 }))
+                }
+                _ => Err(Error::corrupt("a blocking pop answered in an unknown form")),
+            },
+            _ => Err(Error::corrupt("a blocking pop answered in an unknown form")),
+        }
+    }
+}
+
+impl Engine for RedisEngine {
+    fn run<'a>(
+        &'a self,
+        script: &'static Script,
+        keys: &'a [Vec<u8>],
+        args: &'a [Vec<u8>],
+    ) -> BoxFuture<'a, Result<Reply, Error>> {
+        Box::pin(async move {
+            let started = std::time::Instant::now();
+            let answer = self.evaluate(script, keys, args).await;
+            metrics::histogram!("delayq_redis_command_seconds", "operation" => script.name).record(started.elapsed());
+            answer
+        })
+    }
+
+    fn wait<'a>(&'a self, keys: &'a [Vec<u8>], timeout: Duration) -> BoxFuture<'a, Result<Option<Marker>, Error>> {
+        Box::pin(self.pop(keys, timeout))
+    }
+
+    fn dedicated(&self) -> Arc<dyn Engine> {
+        Arc::new(RedisEngine::lazy(self.target.clone()))
+    }
+}
+
+fn sha1(script: &'static Script) -> &'static str {
+    script.digest(|source| redis::Script::new(source).get_hash().to_owned())
+}
+
+fn reply(value: Value) -> Reply {
+    match value {
+        Value::Nil => Reply::Nil,
+        Value::Int(n) => Reply::Int(n),
+        Value::BulkString(bytes) => Reply::Bytes(bytes),
+        Value::SimpleString(text) => Reply::Bytes(text.into_bytes()),
+        Value::Okay => Reply::Bytes(b"OK".to_vec()),
+        Value::Array(parts) | Value::Set(parts) => Reply::List(parts.into_iter().map(reply).collect()),
+        Value::Double(n) => Reply::Bytes(n.to_string().into_bytes()),
+        Value::Boolean(b) => Reply::Int(i64::from(b)),
+        // Nothing else comes from a script over RESP2.
+        _ => Reply::Nil,
+    }
+}

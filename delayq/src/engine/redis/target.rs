@@ -1,0 +1,209 @@
+//! Where the server is and how it is spoken to: URL, timeouts, TLS; and what to say when that doesn't work.
+
+use std::fmt;
+use std::sync::Once;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{
+    AsyncConnectionConfig, Client, ConnectionAddr, ErrorKind as RedisKind, IntoConnectionInfo, RedisError, Value,
+};
+
+use super::failure;
+use crate::error::{Error, ErrorKind};
+
+/// The oldest server that has every command the scripts use (SMISMEMBER, ZMSCORE).
+const OLDEST: (u32, u32) = (6, 2);
+
+/// How a server is spoken to.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Multiplexed connections for commands.
+    pub pool_size: u32,
+    /// How long connecting may take, names, TLS and login included.
+    pub connect_timeout: Duration,
+    /// How long a command may take.
+    pub response_timeout: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { pool_size: 2, connect_timeout: Duration::from_secs(3), response_timeout: Duration::from_secs(3) }
+    }
+}
+
+/// A server to connect to.
+pub struct Target {
+    client: Client,
+    shown: String,
+    pub(super) settings: Settings,
+}
+
+impl Target {
+    /// Reads a URL: `redis://`, `rediss://` (TLS), `redis+unix://` or `unix://`, with user, password and db number.
+    ///
+    /// # Errors
+    /// It can't be used; the error says why, without its password.
+    pub fn parse(url: &str, settings: Settings) -> Result<Target, Error> {
+        static PROVIDER: Once = Once::new();
+        PROVIDER.call_once(|| {
+            // The application may have chosen another one: then that is used.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+        });
+        let refused = |why: &dyn fmt::Display| {
+            Error::new(
+                ErrorKind::Config,
+                format!(
+                    "the URL can't be used ({why}): give redis://[user:password@]host[:port][/db], rediss:// for TLS, \
+                     or redis+unix:///path/to/socket[?db=0&pass=..]"
+                ),
+            )
+        };
+        let scheme = url.split_once("://").map(|(scheme, _)| scheme).unwrap_or_default();
+        if !matches!(scheme, "redis" | "rediss" | "redis+unix" | "unix") {
+            return Err(refused(&"it starts with none of the known schemes"));
+        }
+        if settings.pool_size == 0 || settings.connect_timeout.is_zero() || settings.response_timeout.is_zero() {
+            return Err(Error::new(
+                ErrorKind::Config,
+                "pool size, connect timeout and response timeout must be above zero",
+            ));
+        }
+        // redis+unix is the client's name for it; what the client says of a URL could quote it, so it is not repeated.
+        let info = url.into_connection_info().map_err(|_| refused(&"it is not well-formed"))?;
+        let shown = shown(info.addr(), info.redis_settings().db());
+        let client = Client::open(info).map_err(|_| refused(&"it is not well-formed"))?;
+        Ok(Target { client, shown, settings })
+    }
+
+    /// Opens a connection; without a response timeout it may be used for what blocks.
+    pub(super) async fn open(&self, response_timeout: Option<Duration>) -> Result<MultiplexedConnection, RedisError> {
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(self.settings.connect_timeout))
+            .set_response_timeout(response_timeout);
+        // The client's own timeout doesn't cover the login of every server that accepts and then says nothing.
+        match tokio::time::timeout(
+            self.settings.connect_timeout,
+            self.client.get_multiplexed_async_connection_with_config(&config),
+        )
+        .await
+        {
+            Ok(opened) => opened,
+            Err(_) => Err(RedisError::from(std::io::Error::from(std::io::ErrorKind::TimedOut))),
+        }
+    }
+
+    /// Looks at what answers.
+    pub(super) async fn probe(&self) -> Result<(), Error> {
+        let mut connection =
+            self.open(Some(self.settings.response_timeout)).await.map_err(|error| self.connect_failure(&error))?;
+        let hello = connection
+            .send_packed_command(&redis::cmd("HELLO"))
+            .await
+            .and_then(Value::extract_error)
+            .map_err(|error| self.probe_failure(&error))?;
+        match version(&hello) {
+            Some((major, minor)) if (major, minor) < OLDEST => Err(Error::new(
+                ErrorKind::Unsupported,
+                format!("{self} is version {major}.{minor}: delayq needs Redis {}.{} or later", OLDEST.0, OLDEST.1),
+            )),
+            Some(_) => Ok(()),
+            None => Err(Error::new(
+                ErrorKind::Unsupported,
+                format!("{self} does not say which version it is: is it a Redis?"),
+            )),
+        }
+    }
+
+    fn probe_failure(&self, error: &RedisError) -> Error {
+        match failure::kind_of_call(error) {
+            ErrorKind::Unknown => self.connect_failure(error),
+            kind => Error::new(kind, format!("{self} answers, but refuses: {}", cause(error))),
+        }
+    }
+
+    /// What a failed connection means.
+    pub(super) fn connect_failure(&self, error: &RedisError) -> Error {
+        let text = cause(error);
+        let code = error.code().unwrap_or_default();
+        let denied = matches!(error.kind(), RedisKind::AuthenticationFailed)
+            || matches!(code, "NOAUTH" | "WRONGPASS" | "NOPERM")
+            || text.contains("WRONGPASS");
+        if denied {
+            return Error::new(ErrorKind::Denied, format!("{self} refuses this user and password: {text}"));
+        }
+        if matches!(error.kind(), RedisKind::Parse | RedisKind::UnexpectedReturnType) {
+            return Error::new(ErrorKind::Unsupported, format!("what answers at {self} is not a Redis: {text}"));
+        }
+        let refused_now = text.contains("max number of clients") || matches!(code, "LOADING" | "MASTERDOWN");
+        if refused_now {
+            return Error::new(ErrorKind::Unavailable, format!("{self} refuses connections at the moment: {text}"));
+        }
+        let why =
+            if error.is_timeout() { format!("no answer within {:?}", self.settings.connect_timeout) } else { text };
+        Error::new(ErrorKind::Unreachable, format!("can't connect to {self}: {why}"))
+    }
+
+    /// What a failed call means.
+    pub(super) fn call_failure(&self, operation: &str, error: &RedisError) -> Error {
+        let kind = failure::kind_of_call(error);
+        let text = cause(error);
+        let text = match kind {
+            ErrorKind::Unknown if error.is_timeout() => {
+                format!(
+                    "no answer from {self} to {operation} within {:?}: it may have happened",
+                    self.settings.response_timeout
+                )
+            }
+            ErrorKind::Unknown => {
+                format!("the answer of {self} to {operation} was lost ({text}): it may have happened")
+            }
+            ErrorKind::Denied => format!("{self} does not allow {operation}: {text}"),
+            ErrorKind::Full => format!("{self} is out of memory and refuses {operation}: {text}"),
+            ErrorKind::Unavailable => format!("{self} refuses {operation} at the moment: {text}"),
+            _ => format!("{operation} failed on {self}: {text}"),
+        };
+        Error::new(kind, text)
+    }
+}
+
+/// The server as it may be shown: no user, no password.
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown)
+    }
+}
+
+fn shown(addr: &ConnectionAddr, db: i64) -> String {
+    match addr {
+        ConnectionAddr::Tcp(host, port) => format!("redis://{host}:{port}/{db}"),
+        ConnectionAddr::TcpTls { host, port, .. } => format!("rediss://{host}:{port}/{db}"),
+        ConnectionAddr::Unix(path) => format!("redis+unix://{}?db={db}", path.display()),
+        _ => "the server".to_owned(),
+    }
+}
+
+/// The innermost text that says something.
+fn cause(error: &RedisError) -> String {
+    match error.detail() {
+        Some(detail) => match error.code() {
+            Some(code) => format!("{code} {detail}"),
+            None => detail.to_owned(),
+        },
+        None => error.to_string(),
+    }
+}
+
+/// Major and minor of the version that HELLO tells; a fork tells that of the Redis it is compatible with.
+fn version(hello: &Value) -> Option<(u32, u32)> {
+    let Value::Array(fields) = hello else { return None };
+    let text = |value: &Value| match value {
+        Value::BulkString(bytes) => String::from_utf8(bytes.clone()).ok(),
+        Value::SimpleString(text) => Some(text.clone()),
+        _ => None,
+    };
+    let at = fields.iter().position(|field| text(field).as_deref() == Some("version"))?;
+    let version = text(fields.get(at + 1)?)?;
+    let mut numbers = version.split('.').map(|part| part.parse().ok());
+    Some((numbers.next()??, numbers.next()??))
+}

@@ -1,0 +1,117 @@
+//! The store: one typed operation a file, each a script of the same name and the code that calls it.
+
+mod keys;
+pub mod ops;
+mod reply;
+mod script;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::engine::{Engine, Marker, Reply, Script};
+use crate::error::{Error, ErrorKind};
+use crate::job::check_name;
+
+pub use keys::{Prefix, Shard};
+pub use script::{SCRIPTS, ScriptFile};
+
+use keys::KeySet;
+
+/// A session: one incarnation of a worker on one shard.
+pub type SessionId = [u8; 16];
+
+/// What a session holds: the job's id and the number of its run, the fencing token.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct Member([u8; 22]);
+
+impl Member {
+    /// A job and a run of it.
+    pub fn new(id: &[u8; 16], run: u64) -> Member {
+        let mut bytes = [0; 22];
+        bytes[..16].copy_from_slice(id);
+        bytes[16..].copy_from_slice(&run.to_be_bytes()[2..]);
+        Member(bytes)
+    }
+
+    /// The stored form.
+    pub fn as_bytes(&self) -> &[u8; 22] {
+        &self.0
+    }
+
+    /// The job's id.
+    pub fn id(&self) -> [u8; 16] {
+        let mut id = [0; 16];
+        id.copy_from_slice(&self.0[..16]);
+        id
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Member> {
+        bytes.try_into().ok().map(Member)
+    }
+}
+
+/// The operations on one engine.
+#[derive(Clone)]
+pub struct Store {
+    engine: Arc<dyn Engine>,
+    prefix: Prefix,
+}
+
+impl Store {
+    /// The store behind an engine, its keys beginning with `prefix`.
+    pub fn new(engine: Arc<dyn Engine>, prefix: Prefix) -> Store {
+        Store { engine, prefix }
+    }
+
+    /// The same store over connections of its own.
+    pub fn dedicated(&self) -> Store {
+        Store { engine: self.engine.dedicated(), prefix: self.prefix.clone() }
+    }
+
+    /// The shard of a queue.
+    ///
+    /// # Errors
+    /// The queue's name is none.
+    pub fn shard(&self, queue: &str, index: u32) -> Result<Shard, Error> {
+        check_name("queue", queue)?;
+        Ok(Shard::new(&self.prefix, queue, index))
+    }
+
+    /// Waits for a marker of one of these shards. Answers which one, and the due time to watch.
+    pub async fn wait(&self, shards: &[&Shard], timeout: Duration) -> Result<Option<(usize, u64)>, Error> {
+        let keys: Vec<Vec<u8>> = shards.iter().map(|shard| shard.wake()).collect();
+        let Some(Marker { key, due_ms }) = self.engine.wait(&keys, timeout).await? else { return Ok(None) };
+        let which = keys.iter().position(|known| *known == key);
+        which.map(|at| Some((at, due_ms))).ok_or_else(|| Error::corrupt("a marker of a baton that was not asked for"))
+    }
+
+    async fn call(&self, script: &'static Script, keys: KeySet, args: &[Vec<u8>]) -> Result<reply::Answer, Error> {
+        let answer = self.engine.run(script, &keys.0, args).await?;
+        match answer {
+            Reply::List(parts) => reply::Answer::new(script.name, parts),
+            _ => Err(reply::odd(script.name, "no list")),
+        }
+    }
+}
+
+/// What a script may answer instead of doing what it was asked to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// The session is no more: its jobs were given away.
+    Lost,
+    /// A newer call of the session came first.
+    Stale,
+}
+
+fn mismatch(what: &str, stored: &str, ours: u32) -> Error {
+    Error::new(
+        ErrorKind::Unsupported,
+        format!(
+            "the queue was made with {what} {stored}, this program has {what} {ours}: use a release that goes with the queue"
+        ),
+    )
+}
+
+fn decimal(n: impl ToString) -> Vec<u8> {
+    n.to_string().into_bytes()
+}

@@ -1,0 +1,93 @@
+//! Gives a session due jobs, and settles what it has finished in the same step.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::super::script::CLAIM;
+use super::super::{Member, Refusal, SessionId, Shard, Store, decimal};
+use super::settle::{Settled, Verdict, settled_letters};
+use crate::error::Error;
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Claim<'a> {
+    /// How many jobs at most.
+    pub count: usize,
+    /// How many bytes of records at most.
+    pub bytes: usize,
+    /// The due time that the session has a timer for, or took a marker of; 0 for none.
+    pub timer_ms: u64,
+    /// A job to take alone.
+    pub alone: Option<[u8; 16]>,
+    /// What is settled first.
+    pub verdicts: &'a [(Member, Verdict)],
+}
+
+/// What was given.
+#[derive(Debug)]
+pub struct Claimed {
+    /// The store's clock, µs since 1970.
+    pub now_us: u64,
+    /// Whether the queue is paused: then no job was given.
+    pub paused: bool,
+    /// A timer to set: how long, and for which due time in ms.
+    pub timer: Option<(Duration, u64)>,
+    /// Whether more jobs may be due.
+    pub more: bool,
+    /// A job that wants a session of its own.
+    pub solo: Option<[u8; 16]>,
+    /// What became of the verdicts.
+    pub settled: Vec<Settled>,
+    /// The jobs.
+    pub jobs: Vec<Taken>,
+}
+
+/// A job that was claimed.
+#[derive(Debug)]
+pub struct Taken {
+    /// Its id.
+    pub id: [u8; 16],
+    /// Its record.
+    pub record: Bytes,
+}
+
+impl Store {
+    /// Settles and claims.
+    ///
+    /// # Errors
+    /// The call failed; if it may have happened, [`reconcile`](Store::reconcile) before the next.
+    pub async fn claim(
+        &self,
+        shard: &Shard,
+        session: &SessionId,
+        seq: u64,
+        claim: Claim<'_>,
+    ) -> Result<Result<Claimed, Refusal>, Error> {
+        let mut args = Vec::with_capacity(6 + claim.verdicts.len());
+        args.push(session.to_vec());
+        args.push(decimal(seq));
+        args.push(decimal(claim.count));
+        args.push(decimal(claim.bytes));
+        args.push(decimal(claim.timer_ms));
+        args.push(claim.alone.map_or_else(Vec::new, |id| id.to_vec()));
+        args.extend(claim.verdicts.iter().map(|(member, verdict)| verdict.to_arg(member)));
+        let mut answer = self.call(&CLAIM, shard.all(Some(session)), &args).await?;
+        let paused = match answer.code() {
+            "OK" => false,
+            "PAUSED" => true,
+            "LOST" => return Ok(Err(Refusal::Lost)),
+            "STALE" => return Ok(Err(Refusal::Stale)),
+            _ => return Err(answer.unknown()),
+        };
+        let (now_us, wait_us, timer_ms, more) = (answer.count()?, answer.int()?, answer.count()?, answer.int()? == 1);
+        let solo = answer.bytes()?.try_into().ok();
+        let settled = settled_letters("claim", &answer.bytes()?)?;
+        let mut jobs = Vec::with_capacity(answer.len() / 2);
+        while answer.len() > 0 {
+            jobs.push(Taken { id: answer.id()?, record: Bytes::from(answer.bytes()?) });
+        }
+        let timer = u64::try_from(wait_us).ok().map(|us| (Duration::from_micros(us), timer_ms));
+        Ok(Ok(Claimed { now_us, paused, timer, more, solo, settled, jobs }))
+    }
+}

@@ -1,0 +1,72 @@
+//! Counts jobs by state.
+
+use std::collections::BTreeMap;
+
+use super::super::script::STATS;
+use super::super::{SessionId, Shard, Store};
+use crate::error::Error;
+
+/// The counts of a shard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stats {
+    /// The store's clock, ms since 1970.
+    pub now_ms: u64,
+    /// Records there are.
+    pub records: u64,
+    /// Jobs that wait, the due among them.
+    pub waiting: u64,
+    /// Jobs whose due time has come.
+    pub due: u64,
+    /// Jobs that sessions hold.
+    pub running: u64,
+    /// Dead letters.
+    pub dead: u64,
+    /// Finished jobs whose records are retained.
+    pub done: u64,
+    /// Open sessions, and lost ones that are being taken back.
+    pub sessions: u64,
+    /// Whether claims are paused.
+    pub paused: bool,
+    /// The earliest due time, ms since 1970.
+    pub head_ms: Option<u64>,
+    /// What happened since the queue was made, by name.
+    pub counters: BTreeMap<String, i64>,
+}
+
+impl Store {
+    /// Counts.
+    ///
+    /// # Errors
+    /// One of the two calls failed.
+    pub async fn stats(&self, shard: &Shard) -> Result<Stats, Error> {
+        // Two steps, since every key must be named before a script runs. A session that opens in between is
+        // missing here; its jobs then show up as orphans for a moment.
+        let sessions: Vec<SessionId> = self.sessions(shard).await?.iter().map(|session| session.id).collect();
+        let mut answer = self.call(&STATS, shard.all_and_held(&sessions), &[]).await?.expect("OK")?;
+        let mut stats = Stats {
+            now_ms: answer.count()?,
+            records: answer.count()?,
+            waiting: answer.count()?,
+            due: answer.count()?,
+            running: answer.count()?,
+            dead: answer.count()?,
+            done: answer.count()?,
+            sessions: answer.count()?,
+            paused: answer.int()? == 1,
+            head_ms: u64::try_from(answer.int()?).ok(),
+            counters: BTreeMap::new(),
+        };
+        while answer.len() > 0 {
+            stats.counters.insert(answer.text()?, answer.int()?);
+        }
+        Ok(stats)
+    }
+}
+
+impl Stats {
+    /// Records that are in no state: more than passing ones are an alarm.
+    pub fn orphans(&self) -> i64 {
+        let places = self.waiting + self.running + self.dead + self.done;
+        self.records as i64 - places as i64
+    }
+}

@@ -1,0 +1,79 @@
+//! What a script answered, taken apart in one place: an unknown code is an error, never a success.
+
+use crate::engine::Reply;
+use crate::error::Error;
+
+/// An answer: its code, then its parts.
+#[derive(Debug)]
+pub(super) struct Answer {
+    operation: &'static str,
+    code: String,
+    parts: std::vec::IntoIter<Reply>,
+}
+
+pub(super) fn odd(operation: &str, what: &str) -> Error {
+    Error::corrupt(format!(
+        "{operation} answered in an unknown form ({what}): do all programs use releases that go together?"
+    ))
+}
+
+impl Answer {
+    pub(super) fn new(operation: &'static str, parts: Vec<Reply>) -> Result<Answer, Error> {
+        let mut parts = parts.into_iter();
+        match parts.next() {
+            Some(Reply::Bytes(code)) => match String::from_utf8(code) {
+                Ok(code) => Ok(Answer { operation, code, parts }),
+                Err(_) => Err(odd(operation, "code")),
+            },
+            _ => Err(odd(operation, "no code")),
+        }
+    }
+
+    pub(super) fn code(&self) -> &str {
+        &self.code
+    }
+
+    /// The answer where only this code says that it was done.
+    pub(super) fn expect(self, code: &str) -> Result<Answer, Error> {
+        if self.code == code { Ok(self) } else { Err(self.unknown()) }
+    }
+
+    pub(super) fn unknown(&self) -> Error {
+        odd(self.operation, &self.code)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.parts.len()
+    }
+
+    pub(super) fn int(&mut self) -> Result<i64, Error> {
+        match self.parts.next() {
+            Some(Reply::Int(n)) => Ok(n),
+            _ => Err(odd(self.operation, "no number")),
+        }
+    }
+
+    /// A number that can't be negative.
+    pub(super) fn count(&mut self) -> Result<u64, Error> {
+        u64::try_from(self.int()?).map_err(|_| odd(self.operation, "a negative count"))
+    }
+
+    pub(super) fn bytes(&mut self) -> Result<Vec<u8>, Error> {
+        match self.parts.next() {
+            Some(Reply::Bytes(bytes)) => Ok(bytes),
+            _ => Err(odd(self.operation, "no bytes")),
+        }
+    }
+
+    pub(super) fn text(&mut self) -> Result<String, Error> {
+        String::from_utf8(self.bytes()?).map_err(|_| odd(self.operation, "no text"))
+    }
+
+    pub(super) fn id(&mut self) -> Result<[u8; 16], Error> {
+        self.bytes()?.try_into().map_err(|_| odd(self.operation, "no id"))
+    }
+
+    pub(super) fn next(&mut self) -> Option<Reply> {
+        self.parts.next()
+    }
+}

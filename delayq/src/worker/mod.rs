@@ -1,0 +1,59 @@
+//! The worker: claims due jobs, runs them through the service stack, settles what they came to.
+
+mod alarm;
+mod baton;
+mod builder;
+mod execute;
+mod lane;
+mod pump;
+mod renew;
+mod rescue;
+mod runs;
+mod shutdown;
+
+pub use builder::Worker;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::sync::{Notify, Semaphore};
+
+use crate::registry::Registry;
+
+/// What all parts of a worker share.
+struct Hub {
+    registry: Arc<Registry>,
+    lease: Duration,
+    grace: Duration,
+    /// How many jobs one claim asks for at most.
+    batch: usize,
+    /// Free places for runs. A place is taken by forgetting a permit, and freed by adding one.
+    slots: Arc<Semaphore>,
+    /// Runs of all queues.
+    running: AtomicUsize,
+    solo: Solo,
+}
+
+/// While a job that was there in two crashes runs, nothing else does in this process (rule p).
+#[derive(Default)]
+struct Solo {
+    taken: AtomicBool,
+    over: Notify,
+}
+
+impl Solo {
+    /// Takes the process for one lane; false if another lane has it.
+    fn take(&self) -> bool {
+        !self.taken.swap(true, Ordering::AcqRel)
+    }
+
+    fn release(&self) {
+        self.taken.store(false, Ordering::Release);
+        self.over.notify_waiters();
+    }
+
+    fn is_taken(&self) -> bool {
+        self.taken.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,142 @@
+//! Signs of life: a thread and connections of their own, so that a handler that blocks the runtime costs no lease.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc;
+
+use super::alarm::Alarm;
+use super::execute;
+use super::lane::Lane;
+use super::pump::Control;
+use super::rescue;
+use super::shutdown::{Stop, Stopper};
+use crate::error::{Error, ErrorKind};
+use crate::limits::BEAT_MAX;
+use crate::store::{Refusal, Store};
+
+/// One lane as the renewing thread sees it.
+pub(super) struct Renewed {
+    pub(super) lane: Arc<Lane>,
+    pub(super) alarm: Alarm,
+    pub(super) pump: mpsc::UnboundedSender<Control>,
+    /// The number of calls at which the held counts last disagreed.
+    pub(super) disagreed_at: Option<u64>,
+}
+
+/// The renewing thread. It goes on while the worker drains, and ends when this is dropped.
+pub(super) struct Renewer {
+    stopper: Stopper,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Renewer {
+    pub(super) fn start(store: Store, lease: Duration, mut lanes: Vec<Renewed>) -> Result<Renewer, Error> {
+        let failed =
+            |error: std::io::Error| Error::new(ErrorKind::Config, "the renewing thread can't be started").caused(error);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        let (stopper, stop) = super::shutdown::channel();
+        let thread = std::thread::Builder::new()
+            .name("delayq-renew".to_owned())
+            .spawn(move || {
+                runtime.block_on(async {
+                    // Connections belong to the runtime that opened them: this thread's are its own.
+                    let store = store.dedicated();
+                    beat_on(&store, lease, &mut lanes, stop).await;
+                });
+            })
+            .map_err(failed)?;
+        Ok(Renewer { stopper, thread: Some(thread) })
+    }
+}
+
+impl Drop for Renewer {
+    fn drop(&mut self) {
+        self.stopper.stop();
+        if let Some(thread) = self.thread.take() {
+            // It ends within a call's timeout; what it panicked of, the panic hook has told.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// How often: several times a lease, and often enough to notice a lost timer.
+fn interval(lease: Duration) -> Duration {
+    BEAT_MAX.min(lease / 4)
+}
+
+async fn beat_on(store: &Store, lease: Duration, lanes: &mut [Renewed], mut stop: Stop) {
+    let interval = interval(lease);
+    // Staggered: workers that start together must not beat together.
+    let mut wait = interval.mul_f64(fastrand::f64());
+    loop {
+        tokio::select! {
+            () = stop.wait() => return,
+            () = tokio::time::sleep(wait) => {}
+        }
+        wait = interval.mul_f64(0.9 + 0.2 * fastrand::f64());
+        let beats = lanes.iter_mut().map(|renewed| beat(store, lease, renewed));
+        tokio::select! {
+            // A stop needs no answer: whoever stops has settled and closed.
+            () = stop.wait() => return,
+            _ = futures_util::future::join_all(beats) => {}
+        }
+    }
+}
+
+/// One sign of life.
+async fn beat(store: &Store, lease: Duration, renewed: &mut Renewed) {
+    let lane = renewed.lane.clone();
+    let Some(session) = lane.session() else { return };
+    settle_wedged(store, &lane, &session).await;
+    let quiet = lane.quiet();
+    let known = lane.runs.len() as u64;
+    match store.beat(&lane.shard, &session, lease, lane.timer_ms()).await {
+        Ok(Ok(beat)) => {
+            if let Some(wait) = beat.wait {
+                // The store's clock may have been set since the timer was (rule m).
+                renewed.alarm.set(Some(wait));
+            }
+            let disagrees = quiet
+                .filter(|calls| lane.quiet() == Some(*calls) && lane.runs.len() as u64 == known && beat.held != known);
+            if let (Some(calls), Some(before)) = (disagrees, renewed.disagreed_at) {
+                if calls == before {
+                    tell(renewed, Control::Disagree);
+                }
+            }
+            renewed.disagreed_at = disagrees;
+            for lost in beat.lost {
+                if let Err(error) = rescue::drain(store, &lane.shard, &lost).await {
+                    tracing::warn!(queue = lane.shard.queue(), %error, "a lost worker's jobs could not be taken back yet");
+                }
+            }
+        }
+        Ok(Err(Refusal::Lost | Refusal::Stale)) => tell(renewed, Control::Lost(session)),
+        Err(error) => tracing::debug!(queue = lane.shard.queue(), %error, "no sign of life could be given"),
+    }
+}
+
+/// Settles runs that block their threads past all patience: holding their jobs for ever would be worse (rule f).
+async fn settle_wedged(store: &Store, lane: &Lane, session: &crate::store::SessionId) {
+    let wedged = lane.runs.take_wedged(Instant::now());
+    if wedged.is_empty() {
+        return;
+    }
+    for (member, _) in &wedged {
+        let id = crate::job::JobId::from_bytes(member.id());
+        tracing::error!(job.id = %id, queue = lane.shard.queue(), "a run blocks its thread past its timeout: settled as timed out, its place stays taken");
+    }
+    let verdicts: Vec<_> = wedged.into_iter().map(|(member, outcome)| (member, execute::verdict(outcome))).collect();
+    for chunk in verdicts.chunks(crate::limits::SETTLE_MAX) {
+        if let Err(error) = store.settle(&lane.shard, session, lane.next_seq(), chunk).await {
+            // What stays held without being known is found by the count and handed back.
+            tracing::warn!(queue = lane.shard.queue(), %error, "wedged runs could not be settled");
+        }
+    }
+}
+
+fn tell(renewed: &Renewed, control: Control) {
+    // A pump that is gone needs to know nothing.
+    let _ = renewed.pump.send(control);
+}

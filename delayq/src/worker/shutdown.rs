@@ -1,0 +1,68 @@
+//! One idea: asked to stop, a worker stops taking, finishes or hands back, and leaves.
+
+use tokio::sync::watch;
+
+/// Tells the parts of a worker to stop.
+pub(super) struct Stopper(watch::Sender<bool>);
+
+/// Whether to stop.
+#[derive(Clone)]
+pub(super) struct Stop(watch::Receiver<bool>);
+
+pub(super) fn channel() -> (Stopper, Stop) {
+    let (sender, receiver) = watch::channel(false);
+    (Stopper(sender), Stop(receiver))
+}
+
+impl Stopper {
+    pub(super) fn stop(&self) {
+        self.0.send_replace(true);
+    }
+}
+
+impl Stop {
+    pub(super) fn is_set(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    /// Returns once it is set, or once nobody is left to set it.
+    pub(super) async fn wait(&mut self) {
+        let _ = self.0.wait_for(|stop| *stop).await;
+    }
+}
+
+/// The first SIGTERM or ctrl-c; from then on a second one ends the process at once.
+pub(super) async fn signal() {
+    let code = next_signal().await;
+    tokio::spawn(async move {
+        tracing::info!("stopping: running jobs have the grace period; a second signal exits at once");
+        next_signal().await;
+        tracing::warn!("a second signal: exiting at once; running jobs come back when the lease runs out");
+        std::process::exit(code);
+    });
+}
+
+/// The exit code that shells give to the signal that came.
+#[cfg(unix)]
+async fn next_signal() -> i32 {
+    use tokio::signal::unix::{SignalKind, signal};
+    match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
+        (Ok(mut terminate), Ok(mut interrupt)) => tokio::select! {
+            _ = terminate.recv() => 128 + 15,
+            _ = interrupt.recv() => 128 + 2,
+        },
+        _ => {
+            tracing::warn!("signals can't be received here: the worker ends with its process only");
+            std::future::pending().await
+        }
+    }
+}
+
+#[cfg(not(unix))]
+async fn next_signal() -> i32 {
+    if tokio::signal::ctrl_c().await.is_err() {
+        tracing::warn!("ctrl-c can't be received here: the worker ends with its process only");
+        std::future::pending::<()>().await;
+    }
+    130
+}
