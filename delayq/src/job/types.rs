@@ -67,6 +67,11 @@ pub trait JobType: Serialize + DeserializeOwned + Send + 'static {
 ///     }
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "the job type `{Self}` has no handler",
+    label = "no `impl Job for {Self}`",
+    note = "write `impl delayq::Job for {Self}`, or declare it with `handler = external` and give its handler to `Worker::handle`"
+)]
 pub trait Job: JobType {
     /// Runs the job once. Any error by `?` means "try again"; the other ends are made by [`JobError`](crate::JobError).
     ///

@@ -1,0 +1,20 @@
+use delayq::{JobType, delayed_job};
+
+#[delayed_job(name, version = 1, handler = external)]
+struct First(u64);
+
+#[delayed_job(name = "cancel_order", version = 1, queue =, handler = external)]
+struct Second(u64);
+
+#[delayed_job(name = , version = 1, handler = external)]
+struct Third(u64);
+
+#[delayed_job(name = "cancel_order", version = 1, max_retries(3), handler = external)]
+struct Fourth(u64);
+
+#[delayed_job(name = "cancel_order", version = 1, unique, from, handler = external)]
+struct Fifth(u64);
+
+fn main() {
+    let _ = [First::NAME, Second::NAME, Third::NAME, Fourth::NAME, Fifth::NAME];
+}

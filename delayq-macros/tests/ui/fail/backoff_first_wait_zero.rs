@@ -1,0 +1,8 @@
+use delayq::{JobType, delayed_job};
+
+#[delayed_job(name = "cancel_order", version = 1, backoff = exponential("0s"), handler = external)]
+struct First(u64);
+
+fn main() {
+    let _ = [First::NAME];
+}

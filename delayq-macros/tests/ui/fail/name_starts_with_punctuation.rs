@@ -1,0 +1,14 @@
+use delayq::{JobType, delayed_job};
+
+#[delayed_job(name = "_cancel", version = 1, handler = external)]
+struct First(u64);
+
+#[delayed_job(name = "...", version = 1, handler = external)]
+struct Second(u64);
+
+#[delayed_job(name = "cancel_order", version = 1, queue = "-orders", handler = external)]
+struct Third(u64);
+
+fn main() {
+    let _ = [First::NAME, Second::NAME, Third::NAME];
+}

@@ -1,0 +1,17 @@
+use delayq::{JobType, delayed_job};
+
+#[delayed_job(name = cancel_order, version = 1, handler = external)]
+struct First(u64);
+
+#[delayed_job(name = "cancel_order", version = 1, queue = 7, handler = external)]
+struct Second(u64);
+
+#[delayed_job(name = concat!("a", "b"), version = 1, handler = external)]
+struct Third(u64);
+
+#[delayed_job(name = 'a', version = 1, handler = external)]
+struct Fourth(u64);
+
+fn main() {
+    let _ = [First::NAME, Second::NAME, Third::NAME, Fourth::NAME];
+}
