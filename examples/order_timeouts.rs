@@ -22,6 +22,7 @@ const TIME_TO_PAY: Duration = Duration::from_millis(2500);
 /// All orders come in within this time.
 const RUSH: Duration = Duration::from_millis(2000);
 const LEASE: Duration = Duration::from_secs(2);
+const WORKERS: [&str; 2] = ["worker-1", "worker-2"];
 const ORDERS: &str = include_str!("data/orders.csv");
 
 #[delayed_job(name = "cancel_unpaid_order", version = 1, queue = "order_timeouts")]
@@ -187,8 +188,10 @@ async fn direct() -> Result<(), Box<dyn Error>> {
     let orders = orders()?;
 
     println!("{} orders, {:?} to pay, two workers", orders.len(), TIME_TO_PAY);
-    let mut first = Process::start("worker", &url, &journal("worker-1"))?;
-    let mut second = Process::start("worker", &url, &journal("worker-2"))?;
+    let mut workers = Vec::new();
+    for name in WORKERS {
+        workers.push(Process::start("worker", &url, &journal(name))?);
+    }
     let mut producer = Process::start("producer", &url, &journal("producer"))?;
 
     // Halfway: a quarter of all orders has been cancelled, about half of those that will be. And in the middle of something.
@@ -204,15 +207,18 @@ async fn direct() -> Result<(), Box<dyn Error>> {
             Ok(())
         };
     let quarter = orders.len() / 4;
+    let mut victim = 0;
     wait("half of the cancellations", &mut || {
-        let (one, other) = (runs(&journal("worker-1"))?, runs(&journal("worker-2"))?);
-        Ok(one.len() + other.len() >= quarter && one.iter().any(|run| !run.finished))
+        let runs = [runs(&journal(WORKERS[0]), false)?, runs(&journal(WORKERS[1]), false)?];
+        let busy = runs.iter().position(|runs| runs.iter().any(|run| !run.finished));
+        victim = busy.unwrap_or(victim);
+        Ok(busy.is_some() && runs.iter().map(Vec::len).sum::<usize>() >= quarter)
     })
     .await?;
-    first.0.kill()?;
-    first.0.wait()?;
-    let killed_us = now_us();
-    println!("worker 1 was killed with SIGKILL");
+    workers[victim].0.kill()?;
+    workers[victim].0.wait()?;
+    let killed = Killed { name: WORKERS[victim], at_us: now_us() };
+    println!("{} was killed with SIGKILL in the middle of its work", killed.name);
 
     wait("the end of the producer", &mut || Ok(producer.0.try_wait()?.is_some())).await?;
     if !producer.0.wait()?.success() {
@@ -228,9 +234,16 @@ async fn direct() -> Result<(), Box<dyn Error>> {
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    drop(second.0.stdin.take());
-    second.0.wait()?;
-    account(&orders, &folder.0, killed_us, &client).await
+    let survivor = &mut workers[1 - victim].0;
+    drop(survivor.stdin.take());
+    survivor.wait()?;
+    account(&orders, &folder.0, &killed, &client).await
+}
+
+/// The worker that was killed, and when.
+struct Killed {
+    name: &'static str,
+    at_us: u128,
 }
 
 /// One run of a handler, as its journal tells.
@@ -247,13 +260,12 @@ fn lines(path: &Path) -> Result<Vec<Vec<String>>, Box<dyn Error>> {
     Ok(text.lines().map(|line| line.split(' ').map(str::to_owned).collect()).collect())
 }
 
-fn runs(path: &Path) -> Result<Vec<Run>, Box<dyn Error>> {
+fn runs(path: &Path, killed_worker: bool) -> Result<Vec<Run>, Box<dyn Error>> {
     let mut runs: Vec<Run> = Vec::new();
     for line in lines(path)? {
         let [what, order, attempt, at] = line.as_slice() else { return Err("half a line in a journal".into()) };
         let (order, attempt) = (order.parse()?, attempt.parse()?);
         if what == "start" {
-            let killed_worker = path.ends_with("worker-1");
             runs.push(Run { order, attempt, started_us: at.parse()?, finished: false, killed_worker });
         } else if let Some(run) = runs.iter_mut().rev().find(|run| run.order == order && run.attempt == attempt) {
             run.finished = true;
@@ -262,7 +274,7 @@ fn runs(path: &Path) -> Result<Vec<Run>, Box<dyn Error>> {
     Ok(runs)
 }
 
-async fn account(orders: &[Order], folder: &Path, killed_us: u128, client: &Client) -> Result<(), Box<dyn Error>> {
+async fn account(orders: &[Order], folder: &Path, killed: &Killed, client: &Client) -> Result<(), Box<dyn Error>> {
     let mut scheduled: HashMap<u64, u128> = HashMap::new();
     let mut paid: HashMap<u64, String> = HashMap::new();
     for line in lines(&folder.join("producer"))? {
@@ -273,8 +285,8 @@ async fn account(orders: &[Order], folder: &Path, killed_us: u128, client: &Clie
         }
     }
     let mut by_order: HashMap<u64, Vec<Run>> = HashMap::new();
-    for name in ["worker-1", "worker-2"] {
-        for run in runs(&folder.join(name))? {
+    for name in WORKERS {
+        for run in runs(&folder.join(name), name == killed.name)? {
             by_order.entry(run.order).or_default().push(run);
         }
     }
@@ -310,8 +322,8 @@ async fn account(orders: &[Order], folder: &Path, killed_us: u128, client: &Clie
             twice += 1;
             // The killed worker had it, and it came back as the next attempt after that worker's lease.
             let explained = runs.len() == 2
-                && runs.iter().any(|run| run.killed_worker && run.attempt == 1 && run.started_us <= killed_us)
-                && runs.iter().any(|run| !run.killed_worker && run.attempt == 2 && run.started_us > killed_us);
+                && runs.iter().any(|run| run.killed_worker && run.attempt == 1 && run.started_us <= killed.at_us)
+                && runs.iter().any(|run| !run.killed_worker && run.attempt == 2 && run.started_us > killed.at_us);
             if !explained {
                 wrong.push(format!("order {} ran {} times, which the kill does not explain", order.id, runs.len()));
             }
