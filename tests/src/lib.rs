@@ -1,3 +1,90 @@
-//! What delayq's suites share: servers, waiting for signals, small jobs.
+//! What delayq's suites share: servers, waiting for signals, workers that stop with their test.
 
 pub mod store_kit;
+
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use delayq::{Client, Error, Worker};
+use delayq_redis_fixture::RedisServer;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// How long anything that a test waits for may take before the test fails.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Waits until `reached` answers with something, and looks again every few ms.
+///
+/// # Panics
+/// It doesn't within [`PATIENCE`].
+pub async fn eventually<T, F, Fut>(what: &str, mut reached: F) -> T
+where
+    F: FnMut() -> Fut,
+    Fut: Future<Output = Option<T>>,
+{
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(value) = reached().await {
+            return value;
+        }
+        assert!(Instant::now() < deadline, "{what}: not within {PATIENCE:?}");
+        tokio::time::sleep(Duration::from_millis(3)).await;
+    }
+}
+
+/// Waits for a future that must be ready within [`PATIENCE`].
+///
+/// # Panics
+/// It isn't.
+pub async fn soon<F: Future>(what: &str, future: F) -> F::Output {
+    match tokio::time::timeout(PATIENCE, future).await {
+        Ok(output) => output,
+        Err(_) => panic!("{what}: not within {PATIENCE:?}"),
+    }
+}
+
+/// A private server and a client on it.
+///
+/// # Panics
+/// redis-server can't be started or connected to.
+pub async fn server_and_client() -> (RedisServer, Client) {
+    let server = RedisServer::start().unwrap_or_else(|error| panic!("{error}"));
+    let client = Client::connect(&server.url()).await.unwrap_or_else(|error| panic!("{error}"));
+    (server, client)
+}
+
+/// A worker that runs beside its test.
+#[derive(Debug)]
+pub struct Running {
+    stop: Option<oneshot::Sender<()>>,
+    task: JoinHandle<Result<(), Error>>,
+}
+
+impl Running {
+    /// Starts a worker.
+    pub fn start(worker: Worker) -> Running {
+        let (stop, stopped) = oneshot::channel::<()>();
+        let task = tokio::spawn(worker.run_until(async {
+            // Dropped without a word means stop as well.
+            let _ = stopped.await;
+        }));
+        Running { stop: Some(stop), task }
+    }
+
+    /// Stops it gracefully, and gives what `run` gave.
+    ///
+    /// # Panics
+    /// It panicked, or doesn't stop.
+    pub async fn stop(mut self) -> Result<(), Error> {
+        drop(self.stop.take());
+        soon("the worker's end", &mut self.task).await.unwrap_or_else(|error| panic!("the worker panicked: {error}"))
+    }
+
+    /// Waits for its end without asking for it.
+    ///
+    /// # Panics
+    /// It panicked, or goes on.
+    pub async fn ends_by_itself(mut self) -> Result<(), Error> {
+        soon("the worker's own end", &mut self.task).await.unwrap_or_else(|error| panic!("the worker panicked: {error}"))
+    }
+}

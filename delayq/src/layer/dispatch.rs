@@ -54,8 +54,6 @@ async fn run(request: JobRequest, data: Arc<Data>) -> Result<Outcome, BoxError> 
     let (version, payload) = (request.version(), request.payload().clone());
     let free_returns = request.free_returns();
     let started = registered.start(version, &payload, JobContext::new(request, data));
-    // The payload is decoded: a large one need not be held while the job runs.
-    drop(payload);
     let failure = match started {
         Ok(running) => match running.await {
             Ok(()) => return Ok(Outcome::Done),

@@ -185,15 +185,14 @@ impl Worker {
             .map_err(|error| Error::new(ErrorKind::Config, "the alarm thread can't be started").caused(error))?;
         let (stopper, stopping) = shutdown::channel();
         let mut pumps = JoinSet::new();
-        let mut batons = JoinSet::new();
         let mut renewed = Vec::with_capacity(lanes.len());
         for (index, lane) in lanes.into_iter().enumerate() {
             let (control, controls) = mpsc::unbounded_channel();
             let (listen, asked) = mpsc::unbounded_channel();
-            batons.spawn(baton::listen(store.dedicated(), lane.clone(), asked, control.clone()));
+            let baton = tokio::spawn(baton::listen(store.dedicated(), lane.clone(), asked, control.clone()));
             let alarm = alarms.alarm(index);
             renewed.push(Renewed { lane: lane.clone(), alarm: alarm.clone(), pump: control, disagreed_at: None });
-            let pump = Pump::new(lane, store.clone(), hub.clone(), service.clone(), alarm, listen, controls);
+            let pump = Pump::new(lane, store.clone(), hub.clone(), service.clone(), alarm, (listen, baton), controls);
             pumps.spawn(pump.run(stopping.clone()));
         }
         let renewer = Renewer::start(store, hub.lease, renewed)?;
@@ -219,7 +218,6 @@ impl Worker {
         }
         // Joined off the runtime's threads: it may be waiting for an answer.
         let _ = tokio::task::spawn_blocking(move || drop((renewer, alarms))).await;
-        batons.shutdown().await;
         result
     }
 

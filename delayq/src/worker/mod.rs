@@ -1,8 +1,10 @@
 //! The worker: claims due jobs, runs them through the service stack, settles what they came to.
 
 mod alarm;
+mod alone;
 mod baton;
 mod builder;
+mod drain;
 mod execute;
 mod lane;
 mod pump;

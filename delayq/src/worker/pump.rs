@@ -7,27 +7,23 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tower::Service;
 
 use super::Hub;
 use super::alarm::Alarm;
+use super::alone::{Alone, SOLO_AT};
 use super::execute::{self, Finished};
 use super::lane::Lane;
 use super::shutdown::Stop;
 use crate::error::{BoxError, Error, ErrorKind};
 use crate::layer::JobService;
 use crate::limits::{CLAIM_BYTES_MAX, SETTLE_MAX};
-use crate::store::ops::{Claim, Claimed, Closed, Settled, Verdict};
+use crate::store::ops::{Claim, Claimed, Settled, Verdict};
 use crate::store::{Member, Refusal, SessionId, Store};
 
-const PAUSE_FIRST: Duration = Duration::from_millis(50);
+pub(super) const PAUSE_FIRST: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
-/// From this many crashes on a job runs alone; `lua/lib/record.lua` has the same number.
-const SOLO_AT: u8 = 2;
-/// How long a lane empties itself for a job that wants to run alone, before it goes on with others.
-const DRAIN_FOR_SOLO: Duration = Duration::from_secs(10);
-/// How long stopped runs are waited for, and how long the last settling is tried.
-const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// What other tasks tell a lane.
 pub(super) enum Control {
@@ -43,44 +39,33 @@ pub(super) enum Control {
     Disagree,
 }
 
-/// The process's running for one job alone.
-enum Alone {
-    No,
-    /// This job wants it: nothing is claimed until nothing runs.
-    Wanted {
-        id: [u8; 16],
-        since: Instant,
-    },
-    /// It runs.
-    Running,
-}
-
 pub(super) struct Pump {
-    lane: Arc<Lane>,
-    queue: Arc<str>,
-    store: Store,
-    hub: Arc<Hub>,
+    pub(super) lane: Arc<Lane>,
+    pub(super) queue: Arc<str>,
+    pub(super) store: Store,
+    pub(super) hub: Arc<Hub>,
     /// Never called or polled itself: each run has a clone.
-    pristine: JobService,
+    pub(super) pristine: JobService,
     /// A clone that was not ready, whose waker will tell.
-    probe: Option<JobService>,
-    alarm: Alarm,
-    listen: mpsc::UnboundedSender<()>,
-    listening: bool,
-    controls: mpsc::UnboundedReceiver<Control>,
-    finished_sender: mpsc::UnboundedSender<Finished>,
-    finished: mpsc::UnboundedReceiver<Finished>,
+    pub(super) probe: Option<JobService>,
+    pub(super) alarm: Alarm,
+    pub(super) listen: mpsc::UnboundedSender<()>,
+    pub(super) baton: JoinHandle<()>,
+    pub(super) listening: bool,
+    pub(super) controls: mpsc::UnboundedReceiver<Control>,
+    pub(super) finished_sender: mpsc::UnboundedSender<Finished>,
+    pub(super) finished: mpsc::UnboundedReceiver<Finished>,
     /// What the store must still be told.
-    verdicts: Vec<(Member, Verdict)>,
+    pub(super) verdicts: Vec<(Member, Verdict)>,
     /// Runs of this lane whose end was not heard of, stopped and given-up ones included.
-    holding: usize,
+    pub(super) holding: usize,
     /// Jobs may be due that nobody was asked for yet.
-    hungry: bool,
+    pub(super) hungry: bool,
     /// The due time whose marker or alarm this lane has, and must pass on if it can't claim.
-    duty: Option<u64>,
+    pub(super) duty: Option<u64>,
     /// A call may have had an effect that is not known.
-    unsure: bool,
-    alone: Alone,
+    pub(super) unsure: bool,
+    pub(super) alone: Alone,
 }
 
 impl Pump {
@@ -90,7 +75,7 @@ impl Pump {
         hub: Arc<Hub>,
         pristine: JobService,
         alarm: Alarm,
-        listen: mpsc::UnboundedSender<()>,
+        (listen, baton): (mpsc::UnboundedSender<()>, JoinHandle<()>),
         controls: mpsc::UnboundedReceiver<Control>,
     ) -> Pump {
         let (finished_sender, finished) = mpsc::unbounded_channel();
@@ -103,6 +88,7 @@ impl Pump {
             probe: None,
             alarm,
             listen,
+            baton,
             listening: false,
             controls,
             finished_sender,
@@ -176,7 +162,7 @@ impl Pump {
     }
 
     /// Its jobs are others' now: what still runs is stopped, and what it came to can't be told any more.
-    fn lose_session(&mut self) {
+    pub(super) fn lose_session(&mut self) {
         let (running, unsettled) = (self.lane.runs.len(), self.verdicts.len());
         tracing::warn!(queue = %self.queue, running, unsettled, "the session was lost: its jobs will be run by others");
         self.lane.runs.abort_all();
@@ -190,14 +176,14 @@ impl Pump {
     }
 
     /// After a failed call: what is not known must be asked for before anything else changes.
-    fn doubt(&mut self, error: &Error) {
+    pub(super) fn doubt(&mut self, error: &Error) {
         self.unsure |= !matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::Unavailable);
         // Whatever the answer would have said about timers is lost as well.
         self.hungry = true;
     }
 
     /// Store and worker agree again on what is held (rule c).
-    async fn reconcile(&mut self, session: SessionId) -> Result<(), Error> {
+    pub(super) async fn reconcile(&mut self, session: SessionId) -> Result<(), Error> {
         self.collect();
         let mut known = self.lane.runs.members();
         known.extend(self.verdicts.iter().map(|(member, _)| *member));
@@ -229,7 +215,7 @@ impl Pump {
     }
 
     /// Takes in what finished meanwhile.
-    fn collect(&mut self) {
+    pub(super) fn collect(&mut self) {
         while let Ok(finished) = self.finished.try_recv() {
             self.take_in(finished);
         }
@@ -238,7 +224,7 @@ impl Pump {
         }
     }
 
-    fn take_in(&mut self, finished: Finished) {
+    pub(super) fn take_in(&mut self, finished: Finished) {
         self.holding -= 1;
         self.hub.running.fetch_sub(1, Ordering::AcqRel);
         self.hub.slots.add_permits(1);
@@ -251,7 +237,7 @@ impl Pump {
         }
     }
 
-    fn obey(&mut self, control: Control) {
+    pub(super) fn obey(&mut self, control: Control) {
         match control {
             Control::Marker { due_ms } => {
                 self.listening = false;
@@ -292,7 +278,12 @@ impl Pump {
         Ok(ready)
     }
 
-    fn poll_reserve(&mut self, cx: &mut Context<'_>, want: usize, ready: &mut Vec<JobService>) -> Result<(), BoxError> {
+    pub(super) fn poll_reserve(
+        &mut self,
+        cx: &mut Context<'_>,
+        want: usize,
+        ready: &mut Vec<JobService>,
+    ) -> Result<(), BoxError> {
         while ready.len() < want {
             let mut service = self.probe.take().unwrap_or_else(|| self.pristine.clone());
             match service.poll_ready(cx) {
@@ -307,36 +298,8 @@ impl Pump {
         Ok(())
     }
 
-    fn may_claim(&mut self) -> bool {
-        match &self.alone {
-            Alone::No => !self.hub.solo.is_taken(),
-            Alone::Running => false,
-            Alone::Wanted { since, .. } => {
-                if since.elapsed() < DRAIN_FOR_SOLO {
-                    return false;
-                }
-                self.end_alone();
-                true
-            }
-        }
-    }
-
-    fn end_alone(&mut self) {
-        self.alone = Alone::No;
-        self.hub.solo.release();
-        self.hungry = true;
-    }
-
-    /// The job that wants to run alone, once nothing else runs.
-    fn its_turn_alone(&self) -> Option<[u8; 16]> {
-        match self.alone {
-            Alone::Wanted { id, .. } if self.hub.running.load(Ordering::Acquire) == 0 => Some(id),
-            _ => None,
-        }
-    }
-
     /// Settles what is owed, and claims for the services that are ready.
-    async fn call(&mut self, session: SessionId, mut ready: Vec<JobService>) -> Result<(), Error> {
+    pub(super) async fn call(&mut self, session: SessionId, mut ready: Vec<JobService>) -> Result<(), Error> {
         self.gather().await;
         let owed = self.verdicts.len().min(SETTLE_MAX);
         let answer = if ready.is_empty() {
@@ -379,7 +342,7 @@ impl Pump {
         }
     }
 
-    fn refused(&mut self, refusal: Refusal) {
+    pub(super) fn refused(&mut self, refusal: Refusal) {
         match refusal {
             Refusal::Lost => self.lose_session(),
             Refusal::Stale => self.unsure = true,
@@ -414,7 +377,7 @@ impl Pump {
     }
 
     /// Starts what was claimed, and takes over the clock if that was said.
-    fn claimed(&mut self, claimed: Claimed, ready: &mut Vec<JobService>) {
+    pub(super) fn claimed(&mut self, claimed: Claimed, ready: &mut Vec<JobService>) {
         self.duty = None;
         self.hungry = claimed.more;
         self.watch(claimed.timer);
@@ -454,52 +417,7 @@ impl Pump {
         self.lane.runs.insert(runs);
     }
 
-    async fn call_alone(&mut self, session: SessionId, id: [u8; 16]) -> Result<(), Error> {
-        let Ok(permit) = self.hub.slots.try_acquire() else { return Ok(()) };
-        permit.forget();
-        let mut ready = Vec::with_capacity(1);
-        let polled = poll_fn(|cx| Poll::Ready(self.poll_reserve(cx, 1, &mut ready))).await;
-        if ready.is_empty() {
-            self.hub.slots.add_permits(1);
-            self.end_alone();
-            return polled.map_err(not_ready);
-        }
-        let claim = Claim {
-            count: 1,
-            bytes: CLAIM_BYTES_MAX,
-            timer_ms: self.duty.unwrap_or_else(|| self.lane.timer_ms()),
-            alone: Some(id),
-            verdicts: &[],
-        };
-        let calling = self.lane.calling();
-        let answer = self.store.claim(&self.lane.shard, &session, self.lane.next_seq(), claim).await;
-        drop(calling);
-        match answer {
-            Ok(Ok(claimed)) => {
-                self.claimed(claimed, &mut ready);
-                self.hungry = true;
-                if !matches!(self.alone, Alone::Running) {
-                    // Somebody else has it by now.
-                    self.end_alone();
-                }
-                self.hub.slots.add_permits(ready.len());
-                Ok(())
-            }
-            Ok(Err(refusal)) => {
-                self.hub.slots.add_permits(1);
-                self.end_alone();
-                self.refused(refusal);
-                Ok(())
-            }
-            Err(error) => {
-                self.hub.slots.add_permits(1);
-                self.end_alone();
-                Err(error)
-            }
-        }
-    }
-
-    fn watch(&mut self, timer: Option<(Duration, u64)>) {
+    pub(super) fn watch(&mut self, timer: Option<(Duration, u64)>) {
         self.lane.set_timer_ms(timer.map_or(0, |(_, due_ms)| due_ms));
         self.alarm.set(timer.map(|(wait, _)| wait));
     }
@@ -549,72 +467,13 @@ impl Pump {
             }
         }
     }
+}
 
-    /// The graceful end: nothing is claimed any more, what runs has the grace period, the rest is handed back.
-    async fn drain(&mut self) {
-        self.probe = None;
-        let grace = Instant::now() + self.hub.grace;
-        self.settle_until(grace, |pump| pump.lane.runs.len() == 0 && pump.verdicts.is_empty()).await;
-        let unfinished = self.lane.runs.len();
-        if unfinished > 0 {
-            tracing::warn!(queue = %self.queue, unfinished, "the grace period is over: stopped and handed back");
-            self.lane.runs.abort_all();
-            let last = Instant::now() + LAST_WORDS.min(Duration::from_secs(1));
-            self.settle_until(last, |pump| pump.lane.runs.len() == 0 && pump.verdicts.is_empty()).await;
-            // What blocks its thread can't be stopped; it ends with the process.
-            for member in self.lane.runs.members() {
-                if self.lane.runs.remove(&member).is_some() {
-                    self.verdicts.push((member, Verdict::HandBack));
-                }
-            }
-        }
-        self.settle_until(Instant::now() + LAST_WORDS, |pump| pump.verdicts.is_empty()).await;
-        self.close().await;
-    }
-
-    /// Settles what comes in, until all is done or the time is over.
-    async fn settle_until(&mut self, deadline: Instant, done: impl Fn(&Pump) -> bool) {
-        loop {
-            self.collect();
-            if done(self) || Instant::now() >= deadline {
-                return;
-            }
-            let Some(session) = self.lane.session() else { return };
-            if self.unsure {
-                if let Err(error) = self.reconcile(session).await {
-                    tracing::debug!(queue = %self.queue, %error, "not settled yet");
-                    tokio::time::sleep(PAUSE_FIRST).await;
-                    continue;
-                }
-            }
-            if !self.verdicts.is_empty() {
-                if let Err(error) = self.call(session, Vec::new()).await {
-                    tracing::debug!(queue = %self.queue, %error, "not settled yet");
-                    self.doubt(&error);
-                    tokio::time::sleep(PAUSE_FIRST).await;
-                }
-                continue;
-            }
-            tokio::select! {
-                () = tokio::time::sleep_until(deadline.into()) => {}
-                Some(finished) = self.finished.recv() => self.take_in(finished),
-                Some(control) = self.controls.recv() => self.obey(control),
-            }
-        }
-    }
-
-    async fn close(&mut self) {
-        let Some(session) = self.lane.session() else { return };
-        match self.store.close(&self.lane.shard, &session).await {
-            Ok(Closed::Closed | Closed::Lost) => {}
-            Ok(Closed::Holds(held)) => {
-                tracing::warn!(queue = %self.queue, held, "the session still holds jobs: they come back when its lease runs out");
-            }
-            Err(error) => {
-                tracing::warn!(queue = %self.queue, %error, "the session could not be closed: it ends when its lease runs out");
-            }
-        }
-        self.lane.set_session(None);
+impl Drop for Pump {
+    // A worker that is dropped in the middle takes its runs with it; their jobs come back when the lease runs out.
+    fn drop(&mut self) {
+        self.baton.abort();
+        self.lane.runs.abort_all();
     }
 }
 
@@ -629,7 +488,7 @@ fn poll_probe(probe: &mut Option<JobService>, cx: &mut Context<'_>) -> Poll<Resu
     }
 }
 
-fn not_ready(error: BoxError) -> Error {
+pub(super) fn not_ready(error: BoxError) -> Error {
     Error::new(
         ErrorKind::Config,
         "a layer of the stack failed to become ready, so no job can be run any more; a panic inside a BufferLayer does that",

@@ -1,0 +1,104 @@
+//! A job that was there in two crashes runs while nothing else does in this process (rule p).
+
+use std::future::poll_fn;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use super::pump::{Pump, not_ready};
+use crate::error::Error;
+use crate::limits::CLAIM_BYTES_MAX;
+use crate::store::SessionId;
+use crate::store::ops::Claim;
+
+/// From this many crashes on a job runs alone; `lua/lib/record.lua` has the same number.
+pub(super) const SOLO_AT: u8 = 2;
+/// How long a lane empties itself for a job that wants to run alone, before it goes on with others.
+const DRAIN_FOR_SOLO: Duration = Duration::from_secs(10);
+
+/// The process's running for one job alone.
+pub(super) enum Alone {
+    No,
+    /// This job wants it: nothing is claimed until nothing runs.
+    Wanted {
+        id: [u8; 16],
+        since: Instant,
+    },
+    /// It runs.
+    Running,
+}
+
+impl Pump {
+    pub(super) fn may_claim(&mut self) -> bool {
+        match &self.alone {
+            Alone::No => !self.hub.solo.is_taken(),
+            Alone::Running => false,
+            Alone::Wanted { since, .. } => {
+                if since.elapsed() < DRAIN_FOR_SOLO {
+                    return false;
+                }
+                self.end_alone();
+                true
+            }
+        }
+    }
+
+    pub(super) fn end_alone(&mut self) {
+        self.alone = Alone::No;
+        self.hub.solo.release();
+        self.hungry = true;
+    }
+
+    /// The job that wants to run alone, once nothing else runs.
+    pub(super) fn its_turn_alone(&self) -> Option<[u8; 16]> {
+        match self.alone {
+            Alone::Wanted { id, .. } if self.hub.running.load(Ordering::Acquire) == 0 => Some(id),
+            _ => None,
+        }
+    }
+
+    pub(super) async fn call_alone(&mut self, session: SessionId, id: [u8; 16]) -> Result<(), Error> {
+        let Ok(permit) = self.hub.slots.try_acquire() else { return Ok(()) };
+        permit.forget();
+        let mut ready = Vec::with_capacity(1);
+        let polled = poll_fn(|cx| Poll::Ready(self.poll_reserve(cx, 1, &mut ready))).await;
+        if ready.is_empty() {
+            self.hub.slots.add_permits(1);
+            self.end_alone();
+            return polled.map_err(not_ready);
+        }
+        let claim = Claim {
+            count: 1,
+            bytes: CLAIM_BYTES_MAX,
+            timer_ms: self.duty.unwrap_or_else(|| self.lane.timer_ms()),
+            alone: Some(id),
+            verdicts: &[],
+        };
+        let calling = self.lane.calling();
+        let answer = self.store.claim(&self.lane.shard, &session, self.lane.next_seq(), claim).await;
+        drop(calling);
+        match answer {
+            Ok(Ok(claimed)) => {
+                self.claimed(claimed, &mut ready);
+                self.hungry = true;
+                if !matches!(self.alone, Alone::Running) {
+                    // Somebody else has it by now.
+                    self.end_alone();
+                }
+                self.hub.slots.add_permits(ready.len());
+                Ok(())
+            }
+            Ok(Err(refusal)) => {
+                self.hub.slots.add_permits(1);
+                self.end_alone();
+                self.refused(refusal);
+                Ok(())
+            }
+            Err(error) => {
+                self.hub.slots.add_permits(1);
+                self.end_alone();
+                Err(error)
+            }
+        }
+    }
+}
