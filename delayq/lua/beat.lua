@@ -1,5 +1,5 @@
--- PURPOSE  Renews a session's lease, and looks after what others may have left: lost sessions, a lost timer.
--- STATES   none
+-- PURPOSE  Renews a session's lease, and looks after what others may have left: lost sessions, a lost timer, old records.
+-- STATES   retained -> none
 -- USES     base arm shard
 -- KEYS     as in open.lua
 -- ARGV     1 session, 16 bytes · 2 lease, ms · 3 the due time in ms that the session has a timer for, 0 for none
@@ -19,6 +19,8 @@ for p = 0, 9 do
   if call('ZCARD', K.due[p + 1]) > 0 or string.find(s[3] or '', p, 1, true) then priorities = priorities .. p end
 end
 call('ZCARD', K.wake)
+local over = call('ZRANGEBYSCORE', K.done, '-inf', num(now), 'LIMIT', 0, 100)
+if #over > 0 then call('HLEN', K.jobs) end
 
 call('ZREM', K.sessions, '') -- removes nothing: at maxmemory old work must get through (rule t)
 call('ZADD', K.sessions, 'XX', num(now + lease_ms), session)
@@ -31,6 +33,12 @@ call('HSET', K.stats, 'last_beat', num(now))
 -- The clock was set back: no lease is longer than a lease.
 local ahead = call('ZRANGEBYSCORE', K.sessions, '(' .. num(now + lease_max), '+inf', 'LIMIT', 0, 100)
 for _, other in ipairs(ahead) do call('ZADD', K.sessions, 'XX', num(now + lease_max), other) end
+
+-- Retained jobs whose time is over, also where nothing is settled that would trim them: their ids are free again.
+if #over > 0 then
+  call('ZREM', K.done, unpack(over))
+  call('HDEL', K.jobs, unpack(over))
+end
 
 local wait_us = -1
 if timer > 0 and timer == timer_at then

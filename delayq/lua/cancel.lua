@@ -9,12 +9,13 @@
 local id = ARGV[1]
 local r = call('HGET', K.jobs, id)
 if not r then
-  local tomb = tonumber(call('ZSCORE', K.tombs, id) or nil)
-  if not tomb then return { 'NONE' } end
-  if tomb % 8 == CANCELLED then return { 'CANCELLED' } end
-  return { 'ENDED', tomb % 8 }
+  local how = ended_as(call('ZSCORE', K.tombs, id))
+  if not how then return { 'NONE' } end
+  if how == CANCELLED then return { 'CANCELLED' } end
+  return { 'ENDED', how }
 end
 check_ends(K)
+call('HLEN', K.stats)
 if call('ZSCORE', K.dead, id) then return { 'DEAD' } end
 if call('ZSCORE', K.done, id) then return { 'DONE' } end
 if not well_formed(r) then return redis.error_reply('CORRUPT the record has no readable header') end

@@ -20,8 +20,15 @@ end
 local refused = fence(K, session, seq)
 if refused then return { refused } end
 call('ZCARD', K.wake)
+for p in string.gmatch(call('HGET', K.stats, 'priorities') or ALL_PRIORITIES, '%d') do call('ZCARD', K.due[p + 1]) end
+if #ARGV > 6 then
+  -- What is settled is written before what is claimed is read: a key of the wrong type must show before both.
+  call('HLEN', K.jobs)
+  check_ends(K)
+end
 call('SREM', K.held, '') -- removes nothing: at maxmemory old work must get through (rule t)
 local settled, malformed = settle(K, 7)
 if malformed then return redis.error_reply(malformed) end
+local reply = claim(K, count, bytes, timer, alone, settled)
 call('HSET', K.stats, 'seq:' .. session, ARGV[2])
-return claim(K, count, bytes, timer, alone, settled)
+return reply

@@ -10,6 +10,7 @@ if #ARGV == 0 then return { 'OK', '' } end
 local is_dead = call('ZMSCORE', K.dead, unpack(ARGV))
 local ended = call('ZMSCORE', K.tombs, unpack(ARGV))
 call('HLEN', K.jobs)
+call('HLEN', K.stats)
 check_ends(K)
 
 call('ZREM', K.dead, '') -- removes nothing: at maxmemory old work must get through (rule t)
@@ -21,7 +22,7 @@ for i, id in ipairs(ARGV) do
     bury_tomb(K, id, DELETED)
     letters[i], deleted = 'o', deleted + 1
   else
-    letters[i] = (is_dead[i] or (ended[i] and tonumber(ended[i]) % 8 == DELETED)) and 'o' or 'n'
+    letters[i] = (is_dead[i] or ended_as(ended[i]) == DELETED) and 'o' or 'n'
   end
 end
 if deleted > 0 then call('HINCRBY', K.stats, 'deleted', deleted) end

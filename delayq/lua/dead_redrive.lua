@@ -12,6 +12,7 @@ local records = call('HMGET', K.jobs, unpack(ARGV))
 check_ends(K)
 for p = 1, 10 do call('ZCARD', K.due[p]) end
 call('ZCARD', K.wake)
+call('HLEN', K.stats)
 
 call('ZREM', K.dead, '') -- removes nothing: at maxmemory old work must get through (rule t)
 local due, letters, seen, redriven = math.ceil(now_us / 1000), {}, {}, 0

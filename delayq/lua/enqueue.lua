@@ -80,6 +80,7 @@ for j = 1, jobs do
   tombs[j] = ARGV[at]
 end
 local ended = jobs > 0 and call('ZMSCORE', K.tombs, unpack(tombs)) or {}
+for j = 1, jobs do ended[j] = ended_as(ended[j]) end
 call('HLEN', K.unique)
 
 local reply, created, head, adds = { 'OK' }, 0, nil, {}
@@ -129,7 +130,7 @@ for key, list in pairs(adds) do call('ZADD', key, unpack(list)) end
 if not s[1] then call('HSET', K.stats, 'schema', schema, 'shards', shards) end
 local known, wanted = s[3] or '', ''
 for p = 0, 9 do
-  if string.find(known, p, 1, true) or (due_key[tostring(p)] and adds[due_key[tostring(p)]]) then wanted = wanted .. p end
+  if string.find(known, p, 1, true) or adds[due_key[num(p)]] then wanted = wanted .. p end
 end
 if wanted ~= known then call('HSET', K.stats, 'priorities', wanted) end
 call('HINCRBY', K.stats, 'enqueued', created)

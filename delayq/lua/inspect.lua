@@ -9,9 +9,9 @@
 local id = ARGV[1]
 local r = call('HGET', K.jobs, id)
 if not r then
-  local tomb = tonumber(call('ZSCORE', K.tombs, id) or nil)
-  if not tomb then return { 'NONE' } end
-  return { 'ENDED', tomb % 8 }
+  local how = ended_as(call('ZSCORE', K.tombs, id))
+  if not how then return { 'NONE' } end
+  return { 'ENDED', how }
 end
 local noted = call('HGET', K.error, id) or ''
 local dead = call('ZSCORE', K.dead, id)

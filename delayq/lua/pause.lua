@@ -10,7 +10,7 @@ local s = call('HMGET', K.stats, 'paused', 'priorities')
 local head = head_due(K, s[2] or ALL_PRIORITIES)
 call('ZREM', K.wake, '') -- removes nothing: at maxmemory old work must get through (rule t)
 if on then
-  call('HSET', K.stats, 'paused', num(now))
+  if not s[1] then call('HSET', K.stats, 'paused', num(now)) end
 else
   call('HDEL', K.stats, 'paused')
   pass_on(K, head)

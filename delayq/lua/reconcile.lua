@@ -34,13 +34,14 @@ call('HSET', K.stats, 'seq:' .. session, ARGV[2])
 if #strangers > 0 then call('SREM', K.held, unpack(strangers)) end
 local head
 for i, id in ipairs(ids) do
-  local r = records[i]
-  if not r or not well_formed(r) then
-    call('HINCRBY', K.stats, 'quarantined', 1)
+  local r, member = records[i], strangers[i]
+  if #member ~= 22 or not r or not well_formed(r) or sub(r, 11, 16) ~= sub(member, 17, 22) then
+    quarantine(K, id, r)
   elseif cancel_waits(r) then
     call('HINCRBY', K.stats, 'cancelling', -1)
     call('HINCRBY', K.stats, 'cancelled', 1)
     erase(K, id, r, CANCELLED)
+    trim_tombs(K, 2)
   else
     local due = be6_at(r, 17)
     call('HSET', K.jobs, id, rewrite(r, byte(r, 4), be2_at(r, 5), be2_at(r, 7), due))

@@ -11,9 +11,9 @@ local due = sign and #ms <= 15 and tonumber(ms) + (sign == '+' and math.ceil(now
 if not due or due > DUE_MAX then return redis.error_reply('BADARG when is +ms or @ms, up to the year 9999') end
 local r = call('HGET', K.jobs, id)
 if not r then
-  local tomb = tonumber(call('ZSCORE', K.tombs, id) or nil)
-  if not tomb then return { 'NONE' } end
-  return { 'ENDED', tomb % 8 }
+  local how = ended_as(call('ZSCORE', K.tombs, id))
+  if not how then return { 'NONE' } end
+  return { 'ENDED', how }
 end
 if call('ZSCORE', K.dead, id) then return { 'DEAD' } end
 if call('ZSCORE', K.done, id) then return { 'DONE' } end
@@ -21,6 +21,7 @@ if not well_formed(r) then return redis.error_reply('CORRUPT the record has no r
 local key = K.due[priority_of(r) + 1]
 if not call('ZSCORE', key, id) then return { 'RUNNING' } end
 call('ZCARD', K.wake)
+call('HLEN', K.stats)
 
 call('ZREM', key, '') -- removes nothing: at maxmemory old work must get through (rule t)
 local expires, moved = expires_of(r), due - be6_at(r, 17)

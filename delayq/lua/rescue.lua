@@ -25,6 +25,7 @@ end
 check_ends(K)
 for p = 1, 10 do call('ZCARD', K.due[p]) end
 call('ZCARD', K.wake)
+call('HLEN', K.stats)
 
 call('ZREM', K.sessions, '') -- removes nothing: at maxmemory old work must get through (rule t)
 -- Fenced first: from here on the session can take and settle nothing, however long this goes on (rule b).
@@ -34,6 +35,7 @@ local given, buried, cancelled, quarantined, head = 0, 0, 0, 0, nil
 for i, member in ipairs(members) do
   local id, r = sub(member, 1, 16), records[i]
   if #member ~= 22 or not r or not well_formed(r) or sub(r, 11, 16) ~= sub(member, 17, 22) then
+    quarantine(K, id, r)
     quarantined = quarantined + 1
   elseif cancel_waits(r) then
     call('HINCRBY', K.stats, 'cancelling', -1)
@@ -75,7 +77,9 @@ if left == 0 then
 end
 if given > 0 then call('HINCRBY', K.stats, 'crashed', given) end
 if buried > 0 then call('HINCRBY', K.stats, 'dead', buried) end
-if cancelled > 0 then call('HINCRBY', K.stats, 'cancelled', cancelled) end
-if quarantined > 0 then call('HINCRBY', K.stats, 'quarantined', quarantined) end
+if cancelled > 0 then
+  call('HINCRBY', K.stats, 'cancelled', cancelled)
+  trim_tombs(K, 2 * cancelled)
+end
 if head then arm(K, head) end
 return { left == 0 and 'DONE' or 'MORE', given, buried, cancelled, quarantined }

@@ -15,19 +15,19 @@ mod worker;
 #[doc(hidden)]
 pub mod engine;
 #[cfg(not(feature = "internals"))]
-#[allow(unreachable_pub, dead_code)]
+#[allow(unreachable_pub, dead_code, unused_imports)]
 mod engine;
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod envelope;
 #[cfg(not(feature = "internals"))]
-#[allow(unreachable_pub, dead_code)]
+#[allow(unreachable_pub, dead_code, unused_imports)]
 mod envelope;
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod store;
 #[cfg(not(feature = "internals"))]
-#[allow(unreachable_pub, dead_code)]
+#[allow(unreachable_pub, dead_code, unused_imports)]
 mod store;
 
 pub use client::{

@@ -17,9 +17,18 @@ local function bury_tomb(K, id, how)
   call('ZADD', K.tombs, num(now * 8 + how), id)
 end
 
+-- Scores up to this are of tombstones that are too old to count, trimmed or not: an id may be used again.
+local tomb_floor = (now - TOMB_MS) * 8
+
+-- How the job ended that left this tombstone, nil where there is none (any more).
+local function ended_as(score)
+  score = tonumber(score or nil)
+  if score and score > tomb_floor then return score % 8 end
+end
+
 -- Drops at most `most` old tombstones: bounded work, and more than is added.
 local function trim_tombs(K, most)
-  local old = call('ZCOUNT', K.tombs, '-inf', num((now - TOMB_MS) * 8))
+  local old = call('ZCOUNT', K.tombs, '-inf', num(tomb_floor))
   if old > 0 then call('ZREMRANGEBYRANK', K.tombs, 0, math.min(old, most) - 1) end
 end
 
@@ -50,6 +59,17 @@ local function bury(K, id, r, code, attempts, text)
   call('HSET', K.jobs, id, rewrite(r, byte(r, 4), be2_at(r, 5), attempts, be6_at(r, 17)))
   call('HSET', K.error, id, note(code, attempts, text))
   call('ZADD', K.dead, num(now), id)
+end
+
+-- Puts aside what can't be run: counted, and kept where something of it exists (rule u).
+local function quarantine(K, id, r)
+  call('HINCRBY', K.stats, 'quarantined', 1)
+  if r and #id == 16 and not well_formed(r) then
+    -- No field of it can be trusted, so it is not rewritten either.
+    call('HSET', K.error, id, note('undecodable', 0, 'the record has no readable header'))
+    call('ZADD', K.dead, num(now), id)
+    call('HINCRBY', K.stats, 'dead', 1)
+  end
 end
 
 -- Retained jobs whose time is over.

@@ -107,6 +107,7 @@ local function settle(K, first)
   else
     call('HLEN', K.jobs)
     call('ZCARD', K.tombs)
+    call('ZCARD', K.done)
   end
   call('SREM', K.held, unpack(leaving))
   if #plain > 0 then
@@ -120,11 +121,12 @@ local function settle(K, first)
     if letter == 'd' or letter == 't' then letter = 'x' end
     local count
     if not r or not well_formed(r) then
-      replies[i], count = 'm', 'quarantined'
+      replies[i] = 'm'
+      quarantine(K, sub(members[i], 1, 16), r)
     else
       replies[i], count = settle_one(K, letter, sub(members[i], 1, 16), r, sub(verdict, 24), armed)
     end
-    counts[count] = (counts[count] or 0) + 1
+    if count then counts[count] = (counts[count] or 0) + 1 end
   end
   for name, n in pairs(counts) do call('HINCRBY', K.stats, name, n) end
   trim_tombs(K, 2 * #members)

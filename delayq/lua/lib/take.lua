@@ -1,16 +1,5 @@
 -- lib/take: moves due jobs to the session. K needs all keys of the shard.
 
--- Puts aside what can't be run: counted, and kept where something of it exists (rule u).
-local function quarantine(K, id, r)
-  call('HINCRBY', K.stats, 'quarantined', 1)
-  if r and #id == 16 then
-    -- No field of it can be trusted, so it is not rewritten either.
-    call('HSET', K.error, id, note('undecodable', 0, 'the record has no readable header'))
-    call('ZADD', K.dead, num(now), id)
-    call('HINCRBY', K.stats, 'dead', 1)
-  end
-end
-
 -- Reads the first due ids of one priority with their records, within what is left of count and bytes.
 local function read_due(K, key, count, bytes)
   local ids = call('ZRANGEBYSCORE', key, '-inf', num(now), 'LIMIT', 0, count)
@@ -92,16 +81,21 @@ local function take(K, priorities, count, bytes)
   end
   for _, u in ipairs(unfit) do quarantine(K, u[1], u[2]) end
   for _, e in ipairs(expired) do erase(K, e[1], e[2], EXPIRED) end
-  if #expired > 0 then call('HINCRBY', K.stats, 'expired', #expired) end
+  if #expired > 0 then
+    call('HINCRBY', K.stats, 'expired', #expired)
+    trim_tombs(K, 2 * #expired)
+  end
   return taken, more, solo
 end
 
--- Takes one job by id for a session that holds nothing.
+-- Takes one job by id for a session that holds nothing. It was due when its id was told; by now it may have been
+-- put off, or be too late. Its place in the due set doesn't count: that was moved to keep it out of others' way.
 local function take_alone(K, id)
   local r = call('HGET', K.jobs, id)
   if not r or not well_formed(r) or call('SCARD', K.held) > 0 then return {} end
-  local key = K.due[priority_of(r) + 1]
+  local key, expires = K.due[priority_of(r) + 1], expires_of(r)
   if not call('ZSCORE', key, id) or byte(r, 4) < SOLO_AT then return {} end
+  if be6_at(r, 17) > now or (expires > 0 and expires <= now) then return {} end
   call('ZREM', key, id)
   call('SADD', K.held, id .. sub(r, 11, 16))
   return { id, r }

@@ -1,5 +1,6 @@
 //! The dead letters of a queue: look, send again, throw away.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -12,6 +13,7 @@ use crate::envelope::{Envelope, Record};
 use crate::error::{Error, ErrorKind};
 use crate::job::{DeadReason, JobId};
 use crate::limits::{DEAD_PAGE_MAX, REDRIVE_CHUNK};
+use crate::store::Shard;
 use crate::store::ops::{DeadPage, DeadRow, Found, Order, Place, Redriven};
 
 /// The dead letters of one queue. Made by [`Client::dead_letters`].
@@ -136,17 +138,25 @@ impl DeadLetters {
         let shard = self.client.shard(&self.queue)?;
         let ids = [id.as_bytes().to_vec()];
         let mut asked = 0;
+        // The time of death tells this letter from the one that the job leaves if it runs and fails once more.
+        let died_ms = self.client.ask(|| self.died_ms(&shard, id)).await?;
         let answers = self
             .client
             .ask(|| {
                 asked += 1;
-                self.client.store().dead_redrive(&shard, &ids)
+                let again = asked > 1;
+                let (shard, ids) = (&shard, &ids);
+                async move {
+                    if again && died_ms.is_some() && self.died_ms(shard, id).await? != died_ms {
+                        // An earlier try, whose answer was lost, has done it.
+                        return Ok(vec![Redriven::Waits]);
+                    }
+                    self.client.store().dead_redrive(shard, ids).await
+                }
             })
             .await?;
         match answers.first() {
             Some(Redriven::Waits) => Ok(()),
-            // An earlier try, whose answer was lost, has done it.
-            Some(Redriven::NotDead) if asked > 1 => Ok(()),
             Some(Redriven::NotDead) => {
                 Err(Error::new(ErrorKind::NotFound, format!("the queue {} has no dead letter {id}", self.queue)))
             }
@@ -186,13 +196,20 @@ impl DeadLetters {
                 .client
                 .ask(|| {
                     asked += 1;
-                    self.client.store().dead_redrive(&shard, &ids)
+                    let again = asked > 1;
+                    let (shard, page, ids) = (&shard, &page, &ids);
+                    async move {
+                        if again {
+                            self.redrive_rest(shard, page, ids).await
+                        } else {
+                            self.client.store().dead_redrive(shard, ids).await
+                        }
+                    }
                 })
                 .await?;
             for (row, answer) in rows.into_iter().zip(answers) {
                 match answer {
                     Redriven::Waits => report.redriven += 1,
-                    Redriven::NotDead if asked > 1 => report.redriven += 1,
                     Redriven::NotDead => {}
                     Redriven::Conflict => {
                         report.conflicts += 1;
@@ -205,6 +222,25 @@ impl DeadLetters {
                 }
             }
         }
+    }
+
+    /// Redrives those of a page that an earlier try, whose answer was lost, has left: what has run and died again since
+    /// then is no longer of that page.
+    async fn redrive_rest(&self, shard: &Shard, page: &DeadPage, ids: &[Vec<u8>]) -> Result<Vec<Redriven>, Error> {
+        let rows = self.client.store().dead_list(shard, page).await?;
+        let left: HashSet<Vec<u8>> = rows.into_iter().map(|row| row.id).collect();
+        let rest: Vec<Vec<u8>> = ids.iter().filter(|id| left.contains(*id)).cloned().collect();
+        let mut answers = self.client.store().dead_redrive(shard, &rest).await?.into_iter();
+        let answer = |id| if left.contains(id) { answers.next().unwrap_or(Redriven::NotDead) } else { Redriven::Waits };
+        Ok(ids.iter().map(answer).collect())
+    }
+
+    /// When the letter of this id died, if there is one whose record can be read.
+    async fn died_ms(&self, shard: &Shard, id: JobId) -> Result<Option<u64>, Error> {
+        Ok(match self.client.store().inspect(shard, id.as_bytes()).await? {
+            Found::Job { place: Place::Dead, at_ms, .. } => Some(at_ms),
+            _ => None,
+        })
     }
 
     /// Deletes one letter for good. May be repeated.
@@ -239,12 +275,12 @@ impl DeadLetters {
             due: record.as_ref().map(|record| timestamp(record.due_ms)),
             payload: record.as_ref().map_or_else(|| record_bytes.clone(), |record| record.envelope.clone()),
         };
-        if let Some(record) = record {
-            if let Ok(envelope) = Envelope::decode(&record.envelope) {
-                letter.name = Some(envelope.name.to_owned());
-                letter.version = Some(envelope.version);
-                letter.payload = record.envelope.slice(envelope.payload_at..);
-            }
+        if let Some(record) = record
+            && let Ok(envelope) = Envelope::decode(&record.envelope)
+        {
+            letter.name = Some(envelope.name.to_owned());
+            letter.version = Some(envelope.version);
+            letter.payload = record.envelope.slice(envelope.payload_at..);
         }
         letter
     }

@@ -125,7 +125,20 @@ impl Flusher {
 }
 
 /// Sends a batch until every parcel of it is answered.
-async fn send_batch(store: &Store, shard: &Shard, mut batch: Vec<Parcel>) {
+async fn send_batch(store: &Store, shard: &Shard, batch: Vec<Parcel>) {
+    let now = Instant::now();
+    let (mut batch, late): (Vec<Parcel>, Vec<Parcel>) = batch.into_iter().partition(|parcel| parcel.deadline > now);
+    if !late.is_empty() {
+        // They waited behind others that got no answer: each caller waits once, not once for every call before its own.
+        let error = Error::new(
+            ErrorKind::Unreachable,
+            "the sends before this one took all of its time: it was not sent itself, so nothing of it is in the store",
+        );
+        late.into_iter().for_each(|parcel| fail(parcel, &error));
+    }
+    if batch.is_empty() {
+        return;
+    }
     let mut pause = PAUSE_FIRST;
     // Whether an earlier try may have reached the store: then a later refusal doesn't mean that nothing is there.
     let mut maybe_sent = false;

@@ -141,13 +141,13 @@ impl<J: JobType> Schedule<J> {
             return Err(Error::invalid("one id can't belong to several jobs: give an id to each by sending it alone"));
         }
         let unique = self.unique.clone().or_else(|| job.unique_key());
-        if let Some(key) = &unique {
-            if key.is_empty() || key.len() > UNIQUE_KEY_BYTES_MAX {
-                return Err(Error::invalid(format!(
-                    "the unique key has {} bytes: 1 to {UNIQUE_KEY_BYTES_MAX} are allowed; hash what is longer",
-                    key.len()
-                )));
-            }
+        if let Some(key) = &unique
+            && (key.is_empty() || key.len() > UNIQUE_KEY_BYTES_MAX)
+        {
+            return Err(Error::invalid(format!(
+                "the unique key has {} bytes: 1 to {UNIQUE_KEY_BYTES_MAX} are allowed; hash what is longer",
+                key.len()
+            )));
         }
         let ms = |what: &str, duration: Option<Duration>| match duration.map(|duration| (duration, delay_ms(duration)))
         {
@@ -218,9 +218,17 @@ async fn send_encoded<J: JobType>(
     if let Some(queue) = &queue {
         match client.shard(queue) {
             Ok(shard) => {
+                let mut unsent: Option<Error> = None;
                 for parcel in parcels(jobs) {
+                    if let Some(error) = &unsent {
+                        results.extend(parcel.iter().map(|_| Err(error.again())));
+                        continue;
+                    }
                     let deadline = Instant::now() + client.inner.send_deadline;
-                    results.extend(client.inner.flushers.send(&shard, parcel, deadline).await);
+                    let answers = client.inner.flushers.send(&shard, parcel, deadline).await;
+                    // Where one call got no answer in all its time, the caller doesn't wait for each of the others too.
+                    unsent = unanswered(&answers);
+                    results.extend(answers);
                 }
             }
             Err(error) => results.extend(jobs.iter().map(|_| Err(error.again()))),
@@ -235,6 +243,17 @@ async fn send_encoded<J: JobType>(
         .into_iter()
         .map(|answer| answer.or_else(|| sent.next()).unwrap_or_else(|| Err(Error::corrupt("a send got no answer"))))
         .collect()
+}
+
+/// What becomes of the jobs that would have come next, if none of these got an answer of the store's.
+fn unanswered(answers: &[Result<Sent, Error>]) -> Option<Error> {
+    let gave_up = |answer: &Result<Sent, Error>| {
+        answer.as_ref().is_err_and(|error| error.is_temporary() && error.kind() != ErrorKind::Full)
+    };
+    let first = answers.first()?.as_ref().err()?;
+    let kind = if first.is_unknown() { ErrorKind::Unreachable } else { first.kind() };
+    let unsent = || Error::new(kind, format!("not sent, since those before it in this call failed: {first}"));
+    answers.iter().all(gave_up).then(unsent)
 }
 
 fn handle<J: JobType>(client: Client, queue: String, id: JobId, sent: Sent) -> Result<JobHandle<J>, Error> {

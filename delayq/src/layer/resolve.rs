@@ -107,10 +107,10 @@ where
 
 /// What becomes of an unknown job.
 fn unknown(policy: Unknown, reason: DeadReason, request: &JobRequest, random: f64) -> Outcome {
-    if let Unknown::Release { backoff, returns_max } = policy {
-        if request.free_returns() < returns_max {
-            return Outcome::Snooze { delay: backoff.delay(request.free_returns().saturating_add(1), random) };
-        }
+    if let Unknown::Release { backoff, returns_max } = policy
+        && request.free_returns() < returns_max
+    {
+        return Outcome::Snooze { delay: backoff.delay(request.free_returns().saturating_add(1), random) };
     }
     let what = match reason {
         DeadReason::UnknownVersion => "this version of it",

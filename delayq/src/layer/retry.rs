@@ -14,7 +14,7 @@ use crate::error::BoxError;
 use crate::job::{Backoff, DeadReason, JobRequest, Outcome, describe};
 use crate::limits::FREE_RETURNS_MAX;
 
-/// How long a job waits that a load-shedding layer turned away: it did not run, so no attempt is spent.
+/// How long a job waits on average that a load-shedding layer turned away: it did not run, so no attempt is spent.
 const SHED_DELAY: Duration = Duration::from_secs(1);
 
 /// Turns errors into outcomes: a retry after the job's backoff, or its dead letter once no attempt is left.
@@ -108,7 +108,7 @@ impl Attempts {
 /// What becomes of a job after this error. `random` is a number in 0 ..= 1 for the jitter.
 pub(crate) fn decide(error: &BoxError, attempts: &Attempts, random: f64) -> Outcome {
     if error.is::<Overloaded>() && attempts.free_returns < FREE_RETURNS_MAX {
-        return Outcome::Snooze { delay: SHED_DELAY };
+        return Outcome::Snooze { delay: SHED_DELAY.mul_f64(0.5 + random) };
     }
     let text = describe(error.as_ref());
     if attempts.max.is_some_and(|max| attempts.attempt >= max) {

@@ -14,6 +14,7 @@ impl Pump {
     /// The graceful end: nothing is claimed any more, what runs has the grace period, the rest is handed back.
     pub(super) async fn drain(&mut self) {
         self.probe = None;
+        self.hub.slots.add_permits(std::mem::take(&mut self.granted));
         // No longer listening before the clock is passed on: the marker must not come back here.
         self.baton.abort();
         let _ = (&mut self.baton).await;
@@ -44,12 +45,12 @@ impl Pump {
                 return;
             }
             let Some(session) = self.lane.session() else { return };
-            if self.unsure {
-                if let Err(error) = self.reconcile(session).await {
-                    tracing::debug!(queue = %self.queue, %error, "not settled yet");
-                    tokio::time::sleep(PAUSE_FIRST).await;
-                    continue;
-                }
+            if self.unsure
+                && let Err(error) = self.reconcile(session).await
+            {
+                tracing::debug!(queue = %self.queue, %error, "not settled yet");
+                tokio::time::sleep(PAUSE_FIRST).await;
+                continue;
             }
             if !self.verdicts.is_empty() {
                 if let Err(error) = self.call(session, Vec::new()).await {

@@ -60,7 +60,7 @@ impl Lane {
     /// The number of calls so far, or `None` while one is under way.
     pub(super) fn quiet(&self) -> Option<u64> {
         let calls = self.calls.load(Ordering::Acquire);
-        (calls % 2 == 0).then_some(calls)
+        calls.is_multiple_of(2).then_some(calls)
     }
 }
 

@@ -65,6 +65,8 @@ pub(super) struct Pump {
     pub(super) duty: Option<u64>,
     /// A call may have had an effect that is not known.
     pub(super) unsure: bool,
+    /// Places that were waited for and are not used yet.
+    pub(super) granted: usize,
     pub(super) alone: Alone,
 }
 
@@ -98,6 +100,7 @@ impl Pump {
             hungry: true,
             duty: None,
             unsure: false,
+            granted: 0,
             alone: Alone::No,
         }
     }
@@ -268,13 +271,22 @@ impl Pump {
         if !self.hungry || !self.may_claim() {
             return Ok(Vec::new());
         }
-        let want = self.hub.batch.min(self.hub.slots.available_permits());
-        let Ok(permits) = self.hub.slots.try_acquire_many(want as u32) else { return Ok(Vec::new()) };
-        permits.forget();
+        let granted = std::mem::take(&mut self.granted);
+        let more = (self.hub.batch - granted).min(self.hub.slots.available_permits());
+        let want = match self.hub.slots.try_acquire_many(more as u32) {
+            Ok(permits) => {
+                permits.forget();
+                granted + more
+            }
+            Err(_) => granted,
+        };
         let mut ready = Vec::with_capacity(want);
         let polled = poll_fn(|cx| Poll::Ready(self.poll_reserve(cx, want, &mut ready))).await;
         self.hub.slots.add_permits(want - ready.len());
         polled.map_err(not_ready)?;
+        // They are taken from the end: what was ready first is used first. Behind a load-shedding layer only the first
+        // may have a real reservation.
+        ready.reverse();
         Ok(ready)
     }
 
@@ -381,10 +393,11 @@ impl Pump {
         self.duty = None;
         self.hungry = claimed.more;
         self.watch(claimed.timer);
-        if let Some(id) = claimed.solo {
-            if matches!(self.alone, Alone::No) && self.hub.solo.take() {
-                self.alone = Alone::Wanted { id, since: Instant::now() };
-            }
+        if let Some(id) = claimed.solo
+            && matches!(self.alone, Alone::No)
+            && self.hub.solo.take()
+        {
+            self.alone = Alone::Wanted { id, since: Instant::now() };
         }
         if claimed.paused {
             tracing::debug!(queue = %self.queue, "the queue is paused");
@@ -404,10 +417,11 @@ impl Pump {
                 self.verdicts.push((job.member, Verdict::HandBack));
                 continue;
             };
-            if job.crashes >= SOLO_AT && !matches!(self.alone, Alone::Running) {
-                if matches!(self.alone, Alone::Wanted { .. }) || self.hub.solo.take() {
-                    self.alone = Alone::Running;
-                }
+            if job.crashes >= SOLO_AT
+                && !matches!(self.alone, Alone::Running)
+                && (matches!(self.alone, Alone::Wanted { .. }) || self.hub.solo.take())
+            {
+                self.alone = Alone::Running;
             }
             self.holding += 1;
             self.hub.running.fetch_add(1, Ordering::AcqRel);
@@ -424,18 +438,24 @@ impl Pump {
 
     /// Waits for something to do. An idle lane holds no reservation, and listens only while it could claim.
     async fn rest(&mut self, stop: &mut Stop) -> Result<(), Error> {
-        let free = self.hub.slots.available_permits() > 0;
         let claims = self.may_claim();
-        if claims && free && !self.listening && self.probe.is_none() {
+        let free = self.granted > 0 || self.hub.slots.available_permits() > 0;
+        if !(claims && free) {
+            self.probe = None;
+        } else if self.probe.is_none() && self.hungry {
+            // A place became free since it was asked for: there is nothing to wait for.
+            return Ok(());
+        } else if self.probe.is_none() && !self.listening {
             // Ready for one at least? The answer is dropped, only the knowledge is kept.
             let mut ready = Vec::with_capacity(1);
             poll_fn(|cx| Poll::Ready(self.poll_reserve(cx, 1, &mut ready))).await.map_err(not_ready)?;
+            self.listening = !ready.is_empty() && self.listen.send(()).is_ok();
         }
-        let able = claims && free && self.probe.is_none();
-        if able && !self.hungry && !self.listening {
-            self.listening = self.listen.send(()).is_ok();
+        if !(self.hungry && claims) {
+            self.hub.slots.add_permits(std::mem::take(&mut self.granted));
         }
-        let wants_slot = self.hungry && claims && !free;
+        // To claim, or to listen: an idle lane must not miss that a place became free.
+        let wants_slot = claims && !free && (self.hungry || !self.listening);
         let wants_process = !matches!(self.alone, Alone::No) || (self.hungry && !claims);
         let hub = self.hub.clone();
         tokio::select! {
@@ -446,9 +466,19 @@ impl Pump {
                 self.hungry = true;
                 self.duty = Some(self.lane.timer_ms());
             }
-            // Another lane may free a place; this one's own come with what finished.
-            Ok(permit) = hub.slots.acquire(), if wants_slot => drop(permit),
-            answer = poll_fn(|cx| poll_probe(&mut self.probe, cx)), if self.probe.is_some() => answer.map_err(not_ready)?,
+            // Kept, not looked at and given back: lanes that wait would pass it round among themselves for ever.
+            Ok(permit) = hub.slots.acquire(), if wants_slot => {
+                permit.forget();
+                self.granted = 1;
+            }
+            answer = poll_fn(|cx| poll_probe(&mut self.probe, cx)), if self.probe.is_some() => {
+                answer.map_err(not_ready)?;
+                if !self.hungry {
+                    // Idle: it was only asked whether it is ready.
+                    self.probe = None;
+                    self.listening = self.listening || self.listen.send(()).is_ok();
+                }
+            }
             () = hub.solo.over.notified(), if wants_process => {}
             () = tokio::time::sleep(Duration::from_millis(100)), if wants_process => {}
         }
@@ -478,14 +508,7 @@ impl Drop for Pump {
 }
 
 fn poll_probe(probe: &mut Option<JobService>, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-    match probe {
-        None => Poll::Pending,
-        Some(service) => service.poll_ready(cx).map(|answer| {
-            // Ready: let go at once, so that the place it holds is free for the turn that follows.
-            *probe = None;
-            answer
-        }),
-    }
+    probe.as_mut().map_or(Poll::Pending, |service| service.poll_ready(cx))
 }
 
 pub(super) fn not_ready(error: BoxError) -> Error {

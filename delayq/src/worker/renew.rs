@@ -100,10 +100,10 @@ async fn beat(store: &Store, lease: Duration, renewed: &mut Renewed) {
             }
             let disagrees = quiet
                 .filter(|calls| lane.quiet() == Some(*calls) && lane.runs.len() as u64 == known && beat.held != known);
-            if let (Some(calls), Some(before)) = (disagrees, renewed.disagreed_at) {
-                if calls == before {
-                    tell(renewed, Control::Disagree);
-                }
+            if let (Some(calls), Some(before)) = (disagrees, renewed.disagreed_at)
+                && calls == before
+            {
+                tell(renewed, Control::Disagree);
             }
             renewed.disagreed_at = disagrees;
             for lost in beat.lost {

@@ -35,6 +35,10 @@ pub(super) fn kind_of_call(error: &RedisError) -> ErrorKind {
             // A script that was killed, or stumbled: what it had written by then stays.
             _ if said(error, "OOM command not allowed") || said(error, "-OOM") => ErrorKind::Full,
             _ if said(error, "WRONGTYPE") => ErrorKind::Corrupt,
+            // The user may run scripts, but not a command in this one.
+            _ if said(error, "The user executing the script can't") || said(error, "ACL failure in script") => {
+                ErrorKind::Denied
+            }
             _ if said(error, "max number of clients") => ErrorKind::Unavailable,
             _ => ErrorKind::Unknown,
         };

@@ -73,14 +73,14 @@ impl RedisEngine {
     }
 
     async fn send(&self, live: &mut Live, command: &Cmd) -> Result<Value, redis::RedisError> {
-        let answer = live.connection.send_packed_command(command).await;
-        if let Err(error) = &answer {
-            if failure::breaks_connection(error) {
-                live.mark_broken();
-            }
+        // What the server refused comes inside an Ok.
+        let answer = live.connection.send_packed_command(command).await.and_then(Value::extract_error);
+        if let Err(error) = &answer
+            && failure::breaks_connection(error)
+        {
+            live.mark_broken();
         }
-        // What the server refused comes inside an Ok here.
-        answer.and_then(Value::extract_error)
+        answer
     }
 
     async fn evaluate(&self, script: &'static Script, keys: &[Vec<u8>], args: &[Vec<u8>]) -> Result<Reply, Error> {

@@ -8,12 +8,19 @@ use redis::aio::MultiplexedConnection;
 use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ErrorKind as RedisKind, IntoConnectionInfo, RedisError, Value,
 };
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
 
 use super::failure;
 use crate::error::{Error, ErrorKind};
 
 /// The oldest server that has every command the scripts use (SMISMEMBER, ZMSCORE).
 const OLDEST: (u32, u32) = (6, 2);
+
+/// How long a server that hung up is listened to once more.
+const GREETING: Duration = Duration::from_millis(100);
+/// What is repeated of a server's own words, in characters: it may be anybody who answers.
+const QUOTED_MAX: usize = 200;
 
 /// How a server is spoken to.
 #[derive(Debug, Clone)]
@@ -88,9 +95,24 @@ impl Target {
         )
         .await
         {
+            Ok(Err(error)) if error.is_connection_dropped() => Err(self.greeting().await.unwrap_or(error)),
             Ok(opened) => opened,
             Err(_) => Err(RedisError::from(std::io::Error::from(std::io::ErrorKind::TimedOut))),
         }
+    }
+
+    /// What a server says that hangs up on a newcomer at once, such as that it has too many clients: that text comes
+    /// before anything is asked, and gets lost when the login meets the closed connection first.
+    async fn greeting(&self) -> Option<RedisError> {
+        let ConnectionAddr::Tcp(host, port) = self.client.get_connection_info().addr() else { return None };
+        let read = async {
+            let mut text = [0; 512];
+            let mut stream = TcpStream::connect((host.as_str(), *port)).await.ok()?;
+            let length = stream.read(&mut text).await.ok()?;
+            let text = String::from_utf8_lossy(text[..length].strip_prefix(b"-")?).trim().to_owned();
+            Some(RedisError::from((RedisKind::Io, "refused", text)))
+        };
+        tokio::time::timeout(GREETING.min(self.settings.connect_timeout), read).await.ok().flatten()
     }
 
     /// Looks at what answers.
@@ -116,6 +138,12 @@ impl Target {
     }
 
     fn probe_failure(&self, error: &RedisError) -> Error {
+        if error.detail().is_some_and(|detail| detail.contains("unknown command")) {
+            return Error::new(
+                ErrorKind::Unsupported,
+                format!("{self} doesn't know HELLO: delayq needs Redis {}.{} or later", OLDEST.0, OLDEST.1),
+            );
+        }
         match failure::kind_of_call(error) {
             ErrorKind::Unknown => self.connect_failure(error),
             kind => Error::new(kind, format!("{self} answers, but refuses: {}", cause(error))),
@@ -133,7 +161,10 @@ impl Target {
             return Error::new(ErrorKind::Denied, format!("{self} refuses this user and password: {text}"));
         }
         if matches!(error.kind(), RedisKind::Parse | RedisKind::UnexpectedReturnType) {
-            return Error::new(ErrorKind::Unsupported, format!("what answers at {self} is not a Redis: {text}"));
+            return Error::new(ErrorKind::Unsupported, format!("what answers at {self} is not a Redis"));
+        }
+        if text.contains("DB index is out of range") {
+            return Error::new(ErrorKind::Config, format!("{self} has no db of this number: {text}"));
         }
         let refused_now = text.contains("max number of clients") || matches!(code, "LOADING" | "MASTERDOWN");
         if refused_now {
@@ -185,18 +216,29 @@ fn shown(addr: &ConnectionAddr, db: i64) -> String {
 
 /// The innermost text that says something.
 fn cause(error: &RedisError) -> String {
-    match error.detail() {
+    let text = match error.detail() {
         Some(detail) => match error.code() {
             Some(code) => format!("{code} {detail}"),
             None => detail.to_owned(),
         },
         None => error.to_string(),
-    }
+    };
+    // It ends up in logs and on terminals: one line, of bounded length.
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(QUOTED_MAX).collect()
 }
 
 /// Major and minor of the version that HELLO tells; a fork tells that of the Redis it is compatible with.
 fn version(hello: &Value) -> Option<(u32, u32)> {
-    let Value::Array(fields) = hello else { return None };
+    let pairs;
+    let fields = match hello {
+        Value::Array(fields) => fields,
+        // The same over RESP3.
+        Value::Map(map) => {
+            pairs = map.iter().flat_map(|(name, value)| [name.clone(), value.clone()]).collect();
+            &pairs
+        }
+        _ => return None,
+    };
     let text = |value: &Value| match value {
         Value::BulkString(bytes) => String::from_utf8(bytes.clone()).ok(),
         Value::SimpleString(text) => Some(text.clone()),

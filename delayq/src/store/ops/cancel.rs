@@ -7,6 +7,7 @@ use crate::error::Error;
 
 /// What a cancel came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(clippy::enum_variant_names)] // Named like the codes of the script.
 pub enum Cancelled {
     /// It waited and is gone.
     Cancelled,

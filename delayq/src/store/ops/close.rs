@@ -6,6 +6,7 @@ use crate::error::Error;
 
 /// What a close came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(clippy::enum_variant_names)] // Named like the codes of the script.
 pub enum Closed {
     /// The session is gone.
     Closed,
