@@ -1,4 +1,65 @@
 //! Typed jobs that run later: on time, at least once, through a tower stack, on Redis.
+//!
+//! A job is a struct with [`#[delayed_job]`](delayed_job) and a handler, [`Job`]. A [`Client`] schedules it; a [`Worker`]
+//! on any machine runs it when it is due.
+//!
+//! ```no_run
+//! use delayq::{Client, Job, JobContext, JobResult, Worker, delayed_job};
+//! use std::time::Duration;
+//!
+//! #[delayed_job(name = "send_reminder", version = 1, queue = "mail")]
+//! struct SendReminder {
+//!     guest: String,
+//! }
+//!
+//! impl Job for SendReminder {
+//!     async fn run(self, _cx: JobContext) -> JobResult {
+//!         println!("see you tomorrow, {}", self.guest);
+//!         Ok(())
+//!     }
+//! }
+//!
+//! # async fn example() -> Result<(), delayq::Error> {
+//! let client = Client::connect("redis://127.0.0.1/").await?;
+//! client.schedule::<SendReminder>(Duration::from_secs(86_400)).send(SendReminder { guest: "Ada".to_owned() }).await?;
+//! Worker::new(client).run().await
+//! # }
+//! ```
+//!
+//! # What is promised
+//!
+//! 1. When a send succeeds, the job is in the store and will run at least once or reach a recorded end.
+//!    On an error of kind [`Unknown`](ErrorKind::Unknown) it may be there: send again with the same id and there is one job.
+//! 2. A job never starts before its due time by Redis's clock. The clocks of producers and workers don't matter.
+//! 3. A run holds a lease. A worker that dies, freezes or is cut off loses it, another worker runs the job, and the
+//!    late run can settle nothing. So a job may run twice, and its effect must be idempotent;
+//!    [`JobContext::run_token`] helps to refuse a late one.
+//! 4. Every end is recorded: done, discarded, cancelled, expired, or a dead letter with reason, error, attempts and bytes.
+//! 5. Nothing is trimmed silently. Limits are typed errors; they all stand in [`limits`].
+//! 6. What Redis loses, for example in a power cut with `appendfsync everysec`, is lost here too.
+//! 7. Among the jobs that are due, priority decides, then due time; best effort.
+//!
+//! # How a run ends
+//!
+//! | the handler returns | the job |
+//! |---|---|
+//! | `Ok(())` | is done |
+//! | any error by `?` | runs again after its backoff, or is a dead letter if that was its last attempt |
+//! | [`JobError::retry_in`] | the same, with a wait of its own |
+//! | [`JobError::snooze`] | runs again later, no attempt spent |
+//! | [`JobError::discard`] | ends, counted |
+//! | [`JobError::bury`] | is a dead letter now |
+//! | a panic, or nothing within its timeout | as an error |
+//!
+//! # Job types that are not there
+//!
+//! A worker serves the job types that are linked into its program. A crate that nothing mentions is not linked by Rust, and
+//! its jobs are silently absent: `use my_jobs as _;` is mention enough. [`Worker::requires`] makes it loud.
+//!
+//! # Features
+//!
+//! - `opentelemetry`: the sender's OpenTelemetry context travels with a job. Its first run is a child of the span that
+//!   sent it, later runs are linked to that span.
 
 pub mod limits;
 
@@ -10,6 +71,13 @@ pub mod layer;
 mod registry;
 mod trace;
 mod worker;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/payload-migration.md")]
+struct PayloadMigration;
 
 #[cfg(feature = "internals")]
 #[doc(hidden)]

@@ -1,5 +1,6 @@
 //! What delayq's suites share: servers, waiting for signals, workers that stop with their test.
 
+pub mod proxy;
 pub mod store_kit;
 
 use std::future::Future;
@@ -85,6 +86,8 @@ impl Running {
     /// # Panics
     /// It panicked, or goes on.
     pub async fn ends_by_itself(mut self) -> Result<(), Error> {
-        soon("the worker's own end", &mut self.task).await.unwrap_or_else(|error| panic!("the worker panicked: {error}"))
+        soon("the worker's own end", &mut self.task)
+            .await
+            .unwrap_or_else(|error| panic!("the worker panicked: {error}"))
     }
 }

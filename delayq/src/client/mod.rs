@@ -61,7 +61,7 @@ impl Client {
     /// ```no_run
     /// # use delayq::{Client, delayed_job};
     /// # use std::time::Duration;
-    /// # #[delayed_job(name = "cancel_order", version = 1)]
+    /// # #[delayed_job(name = "cancel_order", version = 1, handler = external)]
     /// # struct CancelOrder { order_id: u64 }
     /// # async fn example(client: Client) -> Result<(), delayq::Error> {
     /// let handle = client.schedule::<CancelOrder>(Duration::from_secs(30 * 60))

@@ -1,0 +1,229 @@
+//! On time: never early, promptly, whatever the worker was doing before.
+
+use std::time::{Duration, Instant};
+
+use delayq::Worker;
+use delayq_tests::{Running, eventually, server_and_client};
+
+use super::{Act, Probe, log, probe};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_fire_on_time_and_never_early() {
+    let (_server, client) = server_and_client().await;
+    let (log, mut runs) = log();
+    let worker = Running::start(Worker::new(client.clone()).data(log));
+    for n in 0..40u64 {
+        let delay = Duration::from_millis(100 + n * 7);
+        client.schedule::<Probe>(delay).send(probe(&n.to_string(), Act::Succeed)).await.unwrap();
+    }
+    let fired = runs.take(40).await;
+    assert!(fired.iter().all(|run| run.attempt == 1));
+    // A job that was claimed early would show a lateness cut off at zero; one in 40 may be that prompt by chance.
+    let exact = fired.iter().filter(|run| run.lateness.is_zero()).count();
+    assert!(exact <= 4, "{exact} of 40 were claimed at or before their due time");
+    worker.stop().await.unwrap();
+    assert_eq!(client.stats("default").await.unwrap().done_total, 40);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b08_a_short_delay_does_not_wait_for_a_longer_one() {
+    let (_server, client) = server_and_client().await;
+    let (log, mut runs) = log();
+    let worker = Running::start(Worker::new(client.clone()).data(log));
+    client.schedule::<Probe>(Duration::from_secs(50)).send(probe("far", Act::Succeed)).await.unwrap();
+    // The worker sleeps once it holds the timer of the far one.
+    eventually("the far job's timer", || async {
+        let stats = client.stats("default").await.unwrap();
+        (stats.sessions == 1 && stats.waiting == 1).then_some(())
+    })
+    .await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    client.schedule::<Probe>(Duration::from_millis(300)).send(probe("near", Act::Succeed)).await.unwrap();
+    let near = runs.next().await;
+    assert_eq!(near.name, "near");
+    assert!(near.lateness < Duration::from_millis(50), "{:?} late", near.lateness);
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_worker_asks_little_and_wakes_at_once() {
+    let (server, client) = server_and_client().await;
+    let (log, mut runs) = log();
+    let worker = Running::start(Worker::new(client.clone()).data(log).queues(["default"]));
+    client.enqueue::<Probe>().send(probe("first", Act::Succeed)).await.unwrap();
+    runs.next().await;
+    let calls = || {
+        let stats = server.command(&["INFO", "commandstats"]).unwrap();
+        let count = |name: &str| {
+            let line = stats.lines().find(|line| line.starts_with(name));
+            line.and_then(|line| line.split_once("calls=")?.1.split(',').next()?.parse::<u64>().ok()).unwrap_or(0)
+        };
+        count("cmdstat_evalsha:") + count("cmdstat_bzpopmin:")
+    };
+    // Ten seconds of idleness are what is measured.
+    let before = calls();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let per_second = (calls() - before) as f64 / 10.0;
+    assert!(per_second <= 2.0, "{per_second} calls a second while idle");
+    client.enqueue::<Probe>().send(probe("second", Act::Succeed)).await.unwrap();
+    let second = runs.next().await;
+    assert!(second.lateness < Duration::from_millis(50), "{:?} late", second.lateness);
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn several_workers_run_each_job_once() {
+    let (_server, client) = server_and_client().await;
+    let (first_log, mut first) = log();
+    let (second_log, mut second) = log();
+    let workers = [
+        Running::start(Worker::new(client.clone()).data(first_log).concurrency(20)),
+        Running::start(Worker::new(client.clone()).data(second_log).concurrency(20)),
+    ];
+    let jobs: Vec<Probe> = (0..2000).map(|n| probe(&n.to_string(), Act::Succeed)).collect();
+    for sent in client.schedule::<Probe>(Duration::from_millis(300)).send_all(jobs).await {
+        sent.unwrap();
+    }
+    eventually("2,000 jobs done", || async {
+        (client.stats("default").await.unwrap().done_total == 2000).then_some(())
+    })
+    .await;
+    for worker in workers {
+        worker.stop().await.unwrap();
+    }
+    let mut names: Vec<String> = first.rest().into_iter().chain(second.rest()).map(|run| run.name).collect();
+    assert_eq!(names.len(), 2000);
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), 2000, "some job ran twice");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_more_jobs_run_at_once_than_allowed() {
+    let (_server, client) = server_and_client().await;
+    let (log, mut runs) = log();
+    let jobs: Vec<Probe> = (0..12).map(|n| probe(&n.to_string(), Act::Sleep { ms: 100 })).collect();
+    for sent in client.enqueue::<Probe>().send_all(jobs).await {
+        sent.unwrap();
+    }
+    let worker = Running::start(Worker::new(client.clone()).data(log).concurrency(3));
+    let starts: Vec<Instant> = runs.take(12).await.into_iter().map(|run| run.at).collect();
+    for (earlier, later) in starts.iter().zip(&starts[3..]) {
+        assert!(later.duration_since(*earlier) >= Duration::from_millis(95), "four ran at once");
+    }
+    // What it can't run it doesn't hold either.
+    worker.stop().await.unwrap();
+    assert_eq!(client.stats("default").await.unwrap().done_total, 12);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_worker_can_not_start_it_leaves_to_others() {
+    let (_server, client) = server_and_client().await;
+    let (busy_log, mut busy) = log();
+    let (other_log, mut other) = log();
+    let first = Running::start(Worker::new(client.clone()).data(busy_log).concurrency(1));
+    client.enqueue::<Probe>().send(probe("long", Act::Sleep { ms: 900 })).await.unwrap();
+    busy.next().await;
+    for n in 0..5 {
+        client.enqueue::<Probe>().send(probe(&n.to_string(), Act::Succeed)).await.unwrap();
+    }
+    let second = Running::start(Worker::new(client.clone()).data(other_log));
+    let runs = other.take(5).await;
+    assert_eq!(runs.len(), 5);
+    assert!(busy.rest().is_empty());
+    first.stop().await.unwrap();
+    second.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn urgent_jobs_run_first_among_the_due() {
+    let (_server, client) = server_and_client().await;
+    let (log, mut runs) = log();
+    for priority in [9, 0, 5, 3] {
+        let job = probe(&priority.to_string(), Act::Succeed);
+        client.enqueue::<Probe>().priority(priority).send(job).await.unwrap();
+    }
+    let worker = Running::start(Worker::new(client.clone()).data(log).concurrency(1));
+    let order: Vec<String> = runs.take(4).await.into_iter().map(|run| run.name).collect();
+    assert_eq!(order, ["0", "3", "5", "9"]);
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b10_neither_new_nor_delayed_jobs_starve() {
+    let (_server, client) = server_and_client().await;
+    let (log, mut runs) = log();
+    let jobs: Vec<Probe> = (0..100).map(|n| probe(&format!("delayed {n}"), Act::Succeed)).collect();
+    for sent in client.schedule::<Probe>(Duration::from_millis(500)).send_all(jobs).await {
+        sent.unwrap();
+    }
+    let worker = Running::start(Worker::new(client.clone()).data(log).concurrency(1));
+    let stream = tokio::spawn({
+        let client = client.clone();
+        async move {
+            for n in 0..1500 {
+                client.enqueue::<Probe>().send(probe(&format!("now {n}"), Act::Succeed)).await.unwrap();
+            }
+        }
+    });
+    let runs = runs.take(1600).await;
+    stream.await.unwrap();
+    let delayed: Vec<_> = runs.iter().filter(|run| run.name.starts_with("delayed")).collect();
+    assert_eq!(delayed.len(), 100);
+    // In order of their due times: the delayed are not put behind what came in later.
+    let latest = delayed.iter().map(|run| run.lateness).max().unwrap();
+    let latest_new = runs.iter().filter(|run| run.name.starts_with("now")).map(|run| run.lateness).max().unwrap();
+    assert!(latest <= latest_new + Duration::from_millis(300), "{latest:?} against {latest_new:?}");
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paused_queue_starts_nothing_until_it_is_resumed() {
+    let (_server, client) = server_and_client().await;
+    let (log, mut runs) = log();
+    let worker = Running::start(Worker::new(client.clone()).data(log));
+    client.enqueue::<Probe>().send(probe("before", Act::Succeed)).await.unwrap();
+    runs.next().await;
+    assert!(client.pause("default").await.unwrap());
+    client.schedule::<Probe>(Duration::from_millis(50)).send(probe("during", Act::Succeed)).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    assert!(runs.rest().is_empty());
+    assert!(client.resume("default").await.unwrap());
+    let resumed = Instant::now();
+    assert_eq!(runs.next().await.name, "during");
+    assert!(resumed.elapsed() < Duration::from_millis(500), "{:?}", resumed.elapsed());
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_worker_serves_several_queues_with_shared_places() {
+    let (_server, client) = server_and_client().await;
+    let (log, mut runs) = log();
+    let worker = Running::start(Worker::new(client.clone()).data(log).queues(["a", "b", "c"]).concurrency(2));
+    for n in 0..30 {
+        let queue = ["a", "b", "c"][n % 3];
+        client.enqueue::<Probe>().queue(queue).send(probe(&n.to_string(), Act::Sleep { ms: 5 })).await.unwrap();
+    }
+    assert_eq!(runs.take(30).await.len(), 30);
+    worker.stop().await.unwrap();
+    for queue in ["a", "b", "c"] {
+        let stats = client.stats(queue).await.unwrap();
+        assert_eq!((stats.done_total, stats.waiting, stats.running, stats.sessions), (10, 0, 0, 0));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_longer_worth_running_expires() {
+    let (_server, client) = server_and_client().await;
+    let (log, mut runs) = log();
+    let late = client.enqueue::<Probe>().expires_in(Duration::from_millis(30));
+    let late = late.send(probe("late", Act::Succeed)).await.unwrap();
+    client.enqueue::<Probe>().expires_in(Duration::from_secs(60)).send(probe("fresh", Act::Succeed)).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    let worker = Running::start(Worker::new(client.clone()).data(log));
+    assert_eq!(runs.next().await.name, "fresh");
+    worker.stop().await.unwrap();
+    assert!(runs.rest().is_empty());
+    assert_eq!(late.status().await.unwrap(), delayq::JobStatus::Expired);
+    assert_eq!(client.stats("default").await.unwrap().expired_total, 1);
+}
