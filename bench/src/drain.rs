@@ -9,9 +9,10 @@ use delayq::{Client, Job, JobContext, JobResult, Worker, delayed_job};
 use delayq_redis_fixture::RedisServer;
 use tokio::sync::Notify;
 
-use crate::machine;
+use crate::{bare, machine};
 
 const QUEUE: &str = "bench";
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// 120 bytes of JSON.
 #[delayed_job(name = "bench_order", version = 1, queue = "bench")]
@@ -47,12 +48,12 @@ impl Job for BenchOrder {
 struct Figures {
     jobs_per_s: f64,
     redis_us: f64,
-    worker_us: f64,
+    own_us: f64,
     calls: f64,
     repeated: usize,
 }
 
-/// Takes the figure `runs` times after one that warms up, and prints each and the median.
+/// Takes the figure `runs` times after one that warms up, each beside the bare scripts, and prints the medians.
 pub(crate) async fn run(jobs: usize, runs: usize, commandstats: bool) -> Result<(), Box<dyn Error>> {
     let server = RedisServer::start()?;
     let version = server.command(&["INFO", "server"])?;
@@ -60,22 +61,25 @@ pub(crate) async fn run(jobs: usize, runs: usize, commandstats: bool) -> Result<
     println!("drain: {jobs} due jobs of 120 bytes, default worker and stack, persistence off");
     println!("{}", machine::describe(&version));
     println!(
-        "{:>10} {:>12} {:>14} {:>14} {:>14} {:>9}",
-        "run", "jobs/s", "Redis us/job", "worker us/job", "calls/job", "repeated"
+        "{:>20} {:>10} {:>14} {:>14} {:>12} {:>9}",
+        "", "jobs/s", "Redis us/job", "own us/job", "calls/job", "repeated"
     );
-    let mut taken = Vec::with_capacity(runs);
+    let (mut workers, mut bares) = (Vec::with_capacity(runs), Vec::with_capacity(runs));
     for run in 0..=runs {
-        let figures = once(&server, jobs).await?;
-        let name = if run == 0 { "warm-up".to_owned() } else { run.to_string() };
-        show(&name, &figures);
+        let name = if run == 0 { "warm-up".to_owned() } else { format!("run {run}") };
+        let worker = with_worker(&server, jobs).await?;
+        show(&name, &worker);
+        let bare = bare_scripts(&server, jobs).await?;
+        show("bare scripts", &bare);
         if run > 0 {
-            taken.push(figures);
+            workers.push(worker);
+            bares.push(bare);
         }
     }
-    taken.sort_by(|a, b| a.jobs_per_s.total_cmp(&b.jobs_per_s));
-    if let Some(median) = taken.get(taken.len() / 2) {
-        show("median", median);
-    }
+    let (worker, bare) = (median(workers)?, median(bares)?);
+    show("median", &worker);
+    show("median, bare scripts", &bare);
+    println!("the worker does {:.0} % of what the bare scripts do", 100.0 * worker.jobs_per_s / bare.jobs_per_s);
     if commandstats {
         println!("\nWhere Redis's time went in the last run, us:");
         print!("{}", server.command(&["INFO", "commandstats"])?);
@@ -83,14 +87,21 @@ pub(crate) async fn run(jobs: usize, runs: usize, commandstats: bool) -> Result<
     Ok(())
 }
 
+fn median(mut figures: Vec<Figures>) -> Result<Figures, &'static str> {
+    figures.sort_by(|a, b| a.jobs_per_s.total_cmp(&b.jobs_per_s));
+    let middle = figures.len() / 2;
+    figures.into_iter().nth(middle).ok_or("no run")
+}
+
 fn show(name: &str, f: &Figures) {
     println!(
-        "{name:>10} {:>12.0} {:>14.2} {:>14.2} {:>14.3} {:>9}",
-        f.jobs_per_s, f.redis_us, f.worker_us, f.calls, f.repeated
+        "{name:>20} {:>10.0} {:>14.2} {:>14.2} {:>12.3} {:>9}",
+        f.jobs_per_s, f.redis_us, f.own_us, f.calls, f.repeated
     );
 }
 
-async fn once(server: &RedisServer, jobs: usize) -> Result<Figures, Box<dyn Error>> {
+/// Fills the queue with due jobs.
+async fn fill(server: &RedisServer, jobs: usize) -> Result<Client, Box<dyn Error>> {
     server.command(&["FLUSHALL"])?;
     let client = Client::connect(&server.url()).await?;
     for chunk in (0..jobs as u64).collect::<Vec<_>>().chunks(10_000) {
@@ -99,50 +110,82 @@ async fn once(server: &RedisServer, jobs: usize) -> Result<Figures, Box<dyn Erro
         }
     }
     server.command(&["CONFIG", "RESETSTAT"])?;
-    let count = Arc::new(Count { runs: AtomicUsize::new(0), wanted: jobs, all: Notify::new() });
-    let redis_cpu = || Ok::<f64, std::io::Error>(server.info("used_cpu_user")? + server.info("used_cpu_sys")?);
-    let (cpu_before, own_before) = (redis_cpu()?, machine::own_cpu());
+    Ok(client)
+}
 
-    let started = Instant::now();
+/// Measures from its making on.
+struct Meter<'a> {
+    server: &'a RedisServer,
+    redis_s: f64,
+    own: Option<Duration>,
+    started: Instant,
+}
+
+impl Meter<'_> {
+    fn start(server: &RedisServer) -> Result<Meter<'_>, Box<dyn Error>> {
+        Ok(Meter { server, redis_s: redis_cpu_s(server)?, own: machine::own_cpu(), started: Instant::now() })
+    }
+
+    fn read(&self, jobs: usize) -> Result<Figures, Box<dyn Error>> {
+        let took = self.started.elapsed();
+        let own = machine::own_cpu().zip(self.own).map_or(f64::NAN, |(after, before)| (after - before).as_secs_f64());
+        let redis_s = redis_cpu_s(self.server)? - self.redis_s;
+        let stats = self.server.command(&["INFO", "commandstats"])?;
+        let calls: f64 = stats
+            .lines()
+            // What runs inside a script is counted as commands too; a call is what goes over the wire.
+            .filter(|line| {
+                ["cmdstat_evalsha:", "cmdstat_eval:", "cmdstat_bzpopmin:"].iter().any(|name| line.starts_with(name))
+            })
+            .filter_map(|line| line.split_once("calls=")?.1.split(',').next()?.parse::<f64>().ok())
+            .sum();
+        let each = |total: f64| total / jobs as f64;
+        Ok(Figures {
+            jobs_per_s: jobs as f64 / took.as_secs_f64(),
+            redis_us: each(redis_s * 1e6),
+            own_us: each(own * 1e6),
+            calls: each(calls),
+            repeated: 0,
+        })
+    }
+}
+
+fn redis_cpu_s(server: &RedisServer) -> std::io::Result<f64> {
+    Ok(server.info("used_cpu_user")? + server.info("used_cpu_sys")?)
+}
+
+async fn bare_scripts(server: &RedisServer, jobs: usize) -> Result<Figures, Box<dyn Error>> {
+    let _client = fill(server, jobs).await?;
+    let meter = Meter::start(server)?;
+    let drained = bare::drain(&server.url(), QUEUE).await?;
+    if drained != jobs {
+        return Err(format!("{drained} jobs of {jobs} came out").into());
+    }
+    meter.read(jobs)
+}
+
+async fn with_worker(server: &RedisServer, jobs: usize) -> Result<Figures, Box<dyn Error>> {
+    let client = fill(server, jobs).await?;
+    let count = Arc::new(Count { runs: AtomicUsize::new(0), wanted: jobs, all: Notify::new() });
+    let meter = Meter::start(server)?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let worker = tokio::spawn(Worker::new(client.clone()).data(count.clone()).run_until(async {
         let _ = stopped.await;
     }));
-    tokio::time::timeout(Duration::from_secs(120), count.all.notified())
-        .await
-        .map_err(|_| "not drained within 120 s")?;
+    tokio::time::timeout(PATIENCE, count.all.notified()).await.map_err(|_| "not drained in time")?;
     // The last settle counts too.
     while client.stats(QUEUE).await?.done_total < jobs as u64 {
-        if started.elapsed() > Duration::from_secs(120) {
-            return Err("not settled within 120 s".into());
+        if meter.started.elapsed() > PATIENCE {
+            return Err("not settled in time".into());
         }
     }
-    let took = started.elapsed();
-    let (cpu_after, own_after) = (redis_cpu()?, machine::own_cpu());
-    let stats = server.command(&["INFO", "commandstats"])?;
-    let calls = stats
-        .lines()
-        // What runs inside a script is counted as commands too; a call is what goes over the wire.
-        .filter(|line| {
-            line.starts_with("cmdstat_evalsha:")
-                || line.starts_with("cmdstat_eval:")
-                || line.starts_with("cmdstat_bzpopmin:")
-        })
-        .filter_map(|line| line.split_once("calls=")?.1.split(',').next()?.parse::<f64>().ok())
-        .sum();
+    let mut figures = meter.read(jobs)?;
     let _ = stop.send(());
     worker.await??;
     let stats = client.stats(QUEUE).await?;
     if stats.waiting + stats.running + stats.dead != 0 || stats.orphans != 0 {
         return Err(format!("jobs are left over: {stats:?}").into());
     }
-    let each = |total: f64| total / jobs as f64;
-    let own = own_after.zip(own_before).map_or(f64::NAN, |(after, before)| (after - before).as_secs_f64());
-    Ok(Figures {
-        jobs_per_s: jobs as f64 / took.as_secs_f64(),
-        redis_us: each((cpu_after - cpu_before) * 1e6),
-        worker_us: each(own * 1e6),
-        calls: each(calls),
-        repeated: count.runs.load(Ordering::Relaxed) - jobs,
-    })
+    figures.repeated = count.runs.load(Ordering::Relaxed) - jobs;
+    Ok(figures)
 }

@@ -1,6 +1,7 @@
 //! The published figures, each by one command: `cargo run --release -p delayq-bench -- drain`.
 #![allow(clippy::print_stdout)] // A program that prints figures.
 
+mod bare;
 mod drain;
 mod machine;
 
@@ -11,7 +12,9 @@ Usage: cargo run --release -p delayq-bench -- FIGURE [--jobs N] [--runs N] [--co
 
 Figures:
   drain    N due jobs (100,000) through a real worker to the last settle: jobs/s, Redis CPU and worker CPU
-           a job, calls a job; the median of 3 runs after one that warms up
+           a job, calls a job; the median of 3 runs after one that warms up. Beside it, in the same run, what the
+           scripts alone do: one session that claims and settles without running anything. Machines differ and have
+           good and bad minutes; the ratio of the two does not
 
 Each starts a private redis-server without persistence on this machine.";
 

@@ -64,8 +64,8 @@ local function due_of(when)
   -- Rounded up: not even a fraction of a millisecond early (rule h).
   if sign == '+' then due = now_up + due end
   if due > DUE_MAX then return nil end
-  delays[when] = due
-  return due
+  delays[when] = { ms = due, text = num(due), bytes = be6(due) }
+  return delays[when]
 end
 
 local jobs = (#ARGV - FIRST + 1) / EACH
@@ -83,6 +83,8 @@ local ended = jobs > 0 and call('ZMSCORE', K.tombs, unpack(tombs)) or {}
 for j = 1, jobs do ended[j] = ended_as(ended[j]) end
 call('HLEN', K.unique)
 
+-- Claims read many small records at once; a larger one makes them look at sizes from then on.
+local LARGE, large = 16000, false
 local reply, created, head, adds = { 'OK' }, 0, nil, {}
 for j = 1, jobs do
   local at = FIRST + (j - 1) * EACH
@@ -98,18 +100,18 @@ for j = 1, jobs do
   end
   local ext = ''
   if o.extended then
-    local expires = o.expires and math.min(due + o.expires, DUE_MAX) or 0
+    local expires = o.expires and math.min(due.ms + o.expires, DUE_MAX) or 0
     ext = be6(expires) .. be6(math.min(o.retain, DUE_MAX)) .. (o.unique or '')
   end
   if ended[j] then
     reply[j + 1] = 0
   elseif owner then
     reply[j + 1] = owner
-  elseif call('HSETNX', K.jobs, id, o.start .. be6(due) .. enqueued .. char(#ext) .. ext .. ARGV[at + 3]) == 0 then
+  elseif call('HSETNX', K.jobs, id, o.start .. due.bytes .. enqueued .. char(#ext) .. ext .. ARGV[at + 3]) == 0 then
     reply[j + 1] = 0
   else
     if o.unique then
-      local until_ms = o.unique_ttl > 0 and math.min(due + o.unique_ttl, DUE_MAX) or 0
+      local until_ms = o.unique_ttl > 0 and math.min(due.ms + o.unique_ttl, DUE_MAX) or 0
       call('HSET', K.unique, o.unique, id .. be6(until_ms))
     end
     local list = adds[o.key]
@@ -117,11 +119,12 @@ for j = 1, jobs do
       list = {}
       adds[o.key] = list
     end
-    list[#list + 1] = num(due)
-    list[#list + 1] = id
+    local n = #list
+    list[n + 1], list[n + 2] = due.text, id
     reply[j + 1] = 1
     created = created + 1
-    if not head or due < head then head = due end
+    if not head or due.ms < head then head = due.ms end
+    if #ARGV[at + 3] > LARGE then large = true end
   end
 end
 if created == 0 then return reply end
@@ -133,6 +136,7 @@ for p = 0, 9 do
   if string.find(known, p, 1, true) or adds[due_key[num(p)]] then wanted = wanted .. p end
 end
 if wanted ~= known then call('HSET', K.stats, 'priorities', wanted) end
+if large then call('HSET', K.stats, 'large', 1) end
 call('HINCRBY', K.stats, 'enqueued', created)
 arm(K, head)
 return reply

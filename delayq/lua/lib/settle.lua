@@ -74,7 +74,7 @@ local function settle(K, first)
   local is_held = call('SMISMEMBER', K.held, unpack(members))
   local looks_up = tonumber(call('HGET', K.stats, 'cancelling') or 0) > 0
   -- What must be looked up is read before anything is written; `seen` makes a second verdict for one run stale.
-  local seen, wanted, plain, tombs, leaving = {}, {}, {}, {}, {}
+  local seen, wanted, plain, tombs, leaving, gone = {}, {}, {}, {}, {}, 0
   local tomb = num(now * 8 + DONE)
   for i = 1, #members do
     local member, letter = members[i], byte(ARGV[first + i - 1], 1)
@@ -82,7 +82,8 @@ local function settle(K, first)
       replies[i] = 'n'
     else
       seen[member] = true
-      leaving[#leaving + 1] = member
+      gone = gone + 1
+      leaving[gone] = member
       if (letter == 100 or letter == 116) and not looks_up then
         local id = sub(member, 1, 16)
         plain[#plain + 1] = id
@@ -96,7 +97,7 @@ local function settle(K, first)
       end
     end
   end
-  if #leaving == 0 then return table.concat(replies) end
+  if gone == 0 then return table.concat(replies) end
   local records = {}
   if #wanted > 0 then
     local ids = {}

@@ -1,12 +1,15 @@
 //! Counts runs, and measures how long and how late they are.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-use metrics::SharedString;
+use metrics::{Counter, Histogram, SharedString};
 use pin_project_lite::pin_project;
 use tower::{Layer, Service};
 
@@ -21,7 +24,7 @@ use crate::job::{JobRequest, Outcome};
 /// | `delayq_job_duration_seconds` | histogram | queue, job |
 /// | `delayq_lateness_seconds` | histogram | queue, job |
 ///
-/// No id becomes a label, and all unknown names are `unknown`.
+/// No id becomes a label, and all unknown names are `unknown`. Install the recorder before the worker runs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MetricsLayer;
 
@@ -36,14 +39,51 @@ impl<S> Layer<S> for MetricsLayer {
     type Service = Metrics<S>;
 
     fn layer(&self, inner: S) -> Metrics<S> {
-        Metrics { inner }
+        Metrics { inner, handles: Arc::default() }
     }
 }
 
 /// The service of [`MetricsLayer`].
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Metrics<S> {
     inner: S,
+    handles: Arc<Handles>,
+}
+
+impl<S: fmt::Debug> fmt::Debug for Metrics<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").field("inner", &self.inner).finish_non_exhaustive()
+    }
+}
+
+/// The histograms that were asked for before, by queue and job: asking the recorder costs more than recording.
+#[derive(Default)]
+struct Handles(RwLock<HashMap<(Arc<str>, &'static str), Histograms>>);
+
+#[derive(Clone)]
+struct Histograms {
+    lateness: Histogram,
+    duration: Histogram,
+    done: Counter,
+}
+
+impl Handles {
+    fn of(&self, queue: &Arc<str>, job: &'static str) -> Histograms {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        // A key that only borrows would have to be of another type; cloning an Arc is cheap.
+        if let Some(handles) = known.get(&(queue.clone(), job)) {
+            return handles.clone();
+        }
+        drop(known);
+        let label = SharedString::from(queue.clone());
+        let handles = Histograms {
+            lateness: metrics::histogram!("delayq_lateness_seconds", "queue" => label.clone(), "job" => job),
+            duration: metrics::histogram!("delayq_job_duration_seconds", "queue" => label.clone(), "job" => job),
+            done: metrics::counter!("delayq_jobs_total", "queue" => label, "job" => job, "outcome" => "done"),
+        };
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert((queue.clone(), job), handles.clone());
+        handles
+    }
 }
 
 impl<S> Service<JobRequest> for Metrics<S>
@@ -60,26 +100,26 @@ where
     }
 
     fn call(&mut self, request: JobRequest) -> Self::Future {
-        let queue = SharedString::from(request.meta().queue.clone());
         // The worker keeps known names as they are linked; what was copied is what somebody sent.
         let job = match &request.meta().name {
             Cow::Borrowed(known) => known,
             Cow::Owned(_) => "unknown",
         };
-        metrics::histogram!("delayq_lateness_seconds", "queue" => queue.clone(), "job" => job)
-            .record(request.lateness());
-        MetricsFuture { run: self.inner.call(request), started: Instant::now(), queue, job }
+        let queue = request.meta().queue.clone();
+        let handles = self.handles.of(&queue, job);
+        handles.lateness.record(request.lateness());
+        MetricsFuture { run: self.inner.call(request), started: Instant::now(), handles, queue, job }
     }
 }
 
 pin_project! {
     /// The future of [`Metrics`].
-    #[derive(Debug)]
     pub struct MetricsFuture<F> {
         #[pin]
         run: F,
         started: Instant,
-        queue: SharedString,
+        handles: Histograms,
+        queue: Arc<str>,
         job: &'static str,
     }
 }
@@ -94,11 +134,15 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let ended = ready!(this.run.poll(cx)).map_err(Into::into);
-        let outcome = ended.as_ref().map_or("error", Outcome::name);
-        let (queue, job) = (this.queue.clone(), *this.job);
-        metrics::histogram!("delayq_job_duration_seconds", "queue" => queue.clone(), "job" => job)
-            .record(this.started.elapsed());
-        metrics::counter!("delayq_jobs_total", "queue" => queue, "job" => job, "outcome" => outcome).increment(1);
+        this.handles.duration.record(this.started.elapsed());
+        match ended.as_ref().map_or("error", Outcome::name) {
+            "done" => this.handles.done.increment(1),
+            outcome => {
+                let queue = SharedString::from(this.queue.clone());
+                metrics::counter!("delayq_jobs_total", "queue" => queue, "job" => *this.job, "outcome" => outcome)
+                    .increment(1);
+            }
+        }
         Poll::Ready(ended)
     }
 }

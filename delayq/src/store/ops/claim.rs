@@ -83,9 +83,10 @@ impl Store {
         let (now_us, wait_us, timer_ms, more) = (answer.count()?, answer.int()?, answer.count()?, answer.int()? == 1);
         let solo = answer.bytes()?.try_into().ok();
         let settled = settled_letters("claim", &answer.bytes()?)?;
-        let mut jobs = Vec::with_capacity(answer.len() / 2);
-        while answer.len() > 0 {
-            jobs.push(Taken { id: answer.id()?, record: Bytes::from(answer.bytes()?) });
+        let (mut ids, mut records) = (answer.list()?, answer.list()?);
+        let mut jobs = Vec::with_capacity(ids.len());
+        while ids.len() > 0 {
+            jobs.push(Taken { id: ids.id()?, record: Bytes::from(records.bytes()?) });
         }
         let timer = u64::try_from(wait_us).ok().map(|us| (Duration::from_micros(us), timer_ms));
         Ok(Ok(Claimed { now_us, paused, timer, more, solo, settled, jobs }))
