@@ -11,7 +11,7 @@ macro_rules! jobs {
         $(#[$attribute:meta])*
         $vis:vis $type:ident $name:literal $version:literal $limit:expr, $old:ty, $timeout:expr, $key:ident: $key_type:ty;
     )*) => {$(
-        #[$crate::jobs::delayq::delayed_job(
+        #[$crate::from_macro_rules::jobs::delayq::delayed_job(
             name = $name,
             version = $version,
             max_retries = $limit,
@@ -19,7 +19,7 @@ macro_rules! jobs {
             unique = $key,
             backoff = exponential($timeout, jitter = $limit),
             from(1 = $old),
-            crate = $crate::jobs::delayq,
+            crate = $crate::from_macro_rules::jobs::delayq,
         )]
         $(#[$attribute])*
         $vis struct $type {
@@ -59,7 +59,7 @@ impl From<Old> for Second {
 
 macro_rules! in_a_function {
     ($type:ident, $krate:path) => {
-        #[delayq::delayed_job(name = "third", version = 1, handler = external, crate = $crate::jobs::delayq)]
+        #[delayq::delayed_job(name = "third", version = 1, handler = external, crate = $crate::from_macro_rules::jobs::delayq)]
         struct $type {
             #[allow(dead_code)]
             id: u64,
@@ -70,7 +70,7 @@ macro_rules! in_a_function {
     };
 }
 
-fn main() {
+pub(crate) fn main() {
     in_a_function!(Third, jobs::delayq);
     assert_eq!(First::NAME, "first");
     assert_eq!(First::decode(1, b"null").unwrap().id, 1);

@@ -31,7 +31,7 @@ mod watched {
 }
 
 const BEFORE_FIRST: u32 = line!();
-#[delayq::delayed_job(name = "first", version = 1, crate = crate::watched)]
+#[delayq::delayed_job(name = "first", version = 1, crate = crate::registered_lines::watched)]
 struct First;
 
 impl delayq::Job for First {
@@ -45,7 +45,7 @@ const BEFORE_SECOND: u32 = line!();
     name = "second",
     version = 1,
     handler = external,
-    crate = crate::watched
+    crate = crate::registered_lines::watched
 )]
 /// Documented.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ struct Second {
 
 macro_rules! job {
     ($type:ident, $name:literal) => {
-        #[delayq::delayed_job(name = $name, version = 1, handler = external, crate = crate::watched)]
+        #[delayq::delayed_job(name = $name, version = 1, handler = external, crate = crate::registered_lines::watched)]
         struct $type;
     };
 }
@@ -64,7 +64,7 @@ macro_rules! job {
 const BEFORE_THIRD: u32 = line!();
 job!(Third, "third");
 
-fn main() {
+pub(crate) fn main() {
     let line_of = |name, external| {
         let found: Vec<_> = delayq::__private::inventory::iter::<watched::__private::Registration>()
             .filter(|one| one.name == name)

@@ -18,11 +18,11 @@ struct NeverToo;
 struct NoPayload;
 
 #[delayed_job(name = "always", version = 1, unique = id)]
-#[cfg(all())]
+#[cfg(not(target_os = "none"))]
 #[cfg_attr(all(), derive(Debug), serde(rename_all = "UPPERCASE"))]
 #[cfg_attr(any(), derive(NoSuchDerive))]
 struct Always {
-    #[cfg(all())]
+    #[cfg(not(target_os = "none"))]
     id: u64,
     #[cfg(any())]
     id: String,
@@ -36,7 +36,7 @@ impl Job for Always {
     }
 }
 
-fn main() {
+pub(crate) fn main() {
     let job = Always::decode(1, br#"{"ID":7}"#).unwrap();
     assert_eq!(format!("{job:?}"), r#"Always { id: 7, note: "" }"#);
     assert!(job.unique_key().is_some());

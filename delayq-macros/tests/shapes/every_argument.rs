@@ -57,7 +57,7 @@ struct Immediate;
 #[delayed_job(name = "d", version = 1, backoff = fixed("10s", jitter = 0.5), handler = external)]
 struct Spread;
 
-fn main() {
+pub(crate) fn main() {
     assert_eq!(CancelOrder::NAME, "cancel-order.v2");
     assert_eq!(CancelOrder::VERSION, 3);
     assert_eq!(CancelOrder::OLDEST_VERSION, 1);

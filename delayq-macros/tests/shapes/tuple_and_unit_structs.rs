@@ -38,7 +38,7 @@ impl Job for Empty {
     }
 }
 
-fn main() {
+pub(crate) fn main() {
     let pair = Pair::decode(1, br#"[7,"a"]"#).unwrap();
     assert_eq!((pair.0, pair.1.as_str()), (7, "a"));
     assert_eq!(Newtype::decode(1, b"[1,2]").unwrap().0, [1, 2]);

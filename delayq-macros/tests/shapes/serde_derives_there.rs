@@ -59,7 +59,7 @@ struct OldToo {
 
 fn is_serde<T: serde::Serialize + serde::de::DeserializeOwned>() {}
 
-fn main() {
+pub(crate) fn main() {
     let json = br#"{"id":7}"#;
     assert_eq!(BothByPath::decode(1, json).unwrap().id, 7);
     assert_eq!(imported::BothByName::decode(1, br#"{"ID":7}"#).unwrap().id, 7);

@@ -51,7 +51,7 @@ impl<T: Copy> Holder<T> {
     }
 }
 
-fn main() {
+pub(crate) fn main() {
     assert_eq!(plain(), "in_plain");
     assert_eq!(generic::<u8>(), ("in_generic", 0));
     assert_eq!(Holder(1).method(), (1, "in_method"));

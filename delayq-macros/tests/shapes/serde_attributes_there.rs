@@ -24,7 +24,7 @@ impl Job for CancelOrder {
     }
 }
 
-fn main() {
+pub(crate) fn main() {
     let job = CancelOrder::decode(1, br#"{"orderId":1,"why":"late"}"#).unwrap();
     assert_eq!(job, CancelOrder { order_id: 1, shop: 7, reason: Some("late".to_owned()) });
     assert!(CancelOrder::decode(1, br#"{"orderId":1,"other":2}"#).is_err());

@@ -26,7 +26,7 @@ struct Numbered(u64, String);
 #[delayed_job(name = "both", version = 1, unique = (1, 0,), handler = external)]
 struct Both(u64, String);
 
-fn main() {
+pub(crate) fn main() {
     let one = |order_id, note: &str| One { order_id, note: note.to_owned() }.unique_key();
     assert!(one(1, "a").is_some());
     assert_eq!(one(1, "a"), one(1, "b"));

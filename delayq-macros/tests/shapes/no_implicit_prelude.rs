@@ -37,7 +37,7 @@ impl ::delayq::Job for Job {
     }
 }
 
-fn main() {
+pub(crate) fn main() {
     let job = <Job as ::delayq::JobType>::decode(1, br#"{"Cancel":7}"#).unwrap();
     ::std::assert_eq!(job.order_id, 7);
     ::std::assert!(::delayq::JobType::unique_key(&job).is_some());

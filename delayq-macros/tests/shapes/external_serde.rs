@@ -18,6 +18,6 @@ impl<'de> Deserialize<'de> for CancelOrder {
     }
 }
 
-fn main() {
+pub(crate) fn main() {
     assert_eq!(CancelOrder::decode(1, b"7").unwrap().0, 8);
 }

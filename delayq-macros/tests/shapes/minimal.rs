@@ -14,7 +14,7 @@ impl Job for CancelOrder {
     }
 }
 
-fn main() {
+pub(crate) fn main() {
     assert_eq!(CancelOrder::NAME, "cancel_order");
     assert_eq!(CancelOrder::VERSION, 1);
     assert_eq!(CancelOrder::OLDEST_VERSION, 1);

@@ -1,5 +1,5 @@
 //! The user's own names, whatever they are, don't reach the generated code.
-#![allow(dead_code, non_camel_case_types, non_upper_case_globals)]
+#![allow(dead_code, non_camel_case_types, non_snake_case, non_upper_case_globals)]
 
 mod std {}
 mod core {}
@@ -139,7 +139,7 @@ impl delayq::Job for JobToo {
     }
 }
 
-fn main() {
+pub(crate) fn main() {
     let job = <Job as delayq::JobType>::decode(2, br#"{"id":7}"#).unwrap();
     assert_eq!(job.id, 7);
     assert!(delayq::JobType::unique_key(&job).is_some());

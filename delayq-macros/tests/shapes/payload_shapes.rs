@@ -29,7 +29,7 @@ struct Unit;
 
 fn is_payload<T: serde::Serialize + serde::de::DeserializeOwned>(_: T) {}
 
-fn main() {
+pub(crate) fn main() {
     is_payload(Plain { id: 1 });
     is_payload(Either::Left);
     is_payload(Either::Right(1));

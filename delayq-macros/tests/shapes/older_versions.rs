@@ -71,7 +71,7 @@ mod generic {
     }
 }
 
-fn main() {
+pub(crate) fn main() {
     assert_eq!(Greet::OLDEST_VERSION, 1);
     for (version, json, steps) in [
         (1, r#"{"name":"Ada"}"#, vec![1, 2, 3]),

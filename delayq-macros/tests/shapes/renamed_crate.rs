@@ -10,7 +10,7 @@ use delayq_shadow as delayq;
 
 use reexport::queue::{Job, JobContext, JobResult, JobType, delayed_job, payload};
 
-#[payload(crate = crate::reexport::queue)]
+#[payload(crate = crate::renamed_crate::reexport::queue)]
 struct PingV1 {
     to: String,
 }
@@ -27,7 +27,7 @@ impl From<PingV1> for Ping {
     backoff = fixed("1s"),
     unique = host,
     from(1 = PingV1),
-    crate = crate::reexport::queue
+    crate = crate::renamed_crate::reexport::queue
 )]
 struct Ping {
     host: String,
@@ -40,13 +40,13 @@ impl Job for Ping {
 }
 
 mod inner {
-    use crate::reexport::queue;
+    use crate::renamed_crate::reexport::queue;
 
     #[queue::delayed_job(name = "pong", version = 1, handler = external, crate = super::reexport::queue)]
     pub struct Pong;
 }
 
-fn main() {
+pub(crate) fn main() {
     #[allow(unused_imports)]
     use delayq as _;
     assert_eq!(Ping::decode(1, br#"{"to":"a"}"#).unwrap().host, "a");

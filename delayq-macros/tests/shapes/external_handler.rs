@@ -7,7 +7,7 @@ pub struct ResizeImage {
     pub path: String,
 }
 
-fn main() {
+pub(crate) fn main() {
     assert_eq!(ResizeImage::NAME, "resize_image");
     assert_eq!(ResizeImage::OLDEST_VERSION, 2);
     assert_eq!(ResizeImage::decode(2, br#"{"path":"a.png"}"#).unwrap().path, "a.png");
