@@ -108,7 +108,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             String::from_utf8_lossy(&letter.payload),
         );
     }
-    // A person would look, fix and redrive it; this program leaves its Redis as it found it.
+    // A person would look, fix and redrive it; this program leaves no job behind.
     dead.delete(charge.id()).await?;
     Ok(())
 }

@@ -113,5 +113,66 @@ impl std::error::Error for PayloadError {
 
 /// Decodes a JSON payload.
 pub fn decode_json<T: DeserializeOwned>(payload: &[u8]) -> Result<T, PayloadError> {
-    serde_json::from_slice(payload).map_err(PayloadError::new)
+    serde_json::from_slice(payload).map_err(|error| PayloadError::new(without_values(&error.to_string())))
+}
+
+/// What serde says of a payload, without the values that it quotes: the text goes to logs, the payload must not.
+fn without_values(text: &str) -> String {
+    /// What serde names before it quotes a value in backticks; names of fields are quoted like this too, and stay.
+    const VALUES: [&str; 6] =
+        ["integer `", "floating point `", "boolean `", "character `", "unknown variant `", "unknown field `"];
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(['"', '`']) {
+        let quote = &rest[at..=at];
+        let (before, quoted) = rest.split_at(at + 1);
+        out.push_str(before);
+        let is_value = quote == "\"" || VALUES.iter().any(|value| before.ends_with(value));
+        // A value may hold the quote itself: up to the last one that is left, for a value.
+        let end = if is_value && quote == "\"" { quoted.rfind('"') } else { quoted.find(quote) };
+        let Some(end) = end else {
+            out.push('…');
+            return out;
+        };
+        out.push_str(if is_value { "…" } else { &quoted[..end] });
+        out.push_str(quote);
+        rest = &quoted[end + 1..];
+    }
+    out.push_str(rest);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, serde::Deserialize)]
+    #[allow(dead_code)] // Only ever refused.
+    struct Card {
+        number: u64,
+        kind: Kind,
+    }
+
+    #[derive(Debug, serde::Deserialize)]
+    enum Kind {
+        Debit,
+    }
+
+    #[test]
+    fn what_is_said_of_a_payload_holds_none_of_its_values() {
+        for payload in [
+            r#"{"number":"SECRET"}"#,
+            r#"{"number":"SE\"CRET `x` SECRET"}"#,
+            r#"{"number":-4242}"#,
+            r#"{"number":42.42}"#,
+            r#"{"number":1,"kind":"SECRET"}"#,
+            r#"{"number":1,"kind":{"SECRET":4242}}"#,
+            r#""SECRET""#,
+        ] {
+            let told = decode_json::<Card>(payload.as_bytes()).expect_err("no card").to_string();
+            assert!(!told.contains("SECRET") && !told.contains("42"), "{told}");
+        }
+        let told = decode_json::<Card>(b"{}").expect_err("no card").to_string();
+        assert_eq!(told, "the payload can't be decoded: missing field `number` at line 1 column 2");
+    }
 }
