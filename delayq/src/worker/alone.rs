@@ -1,7 +1,6 @@
 //! A job that was there in two crashes runs while nothing else does in this process (rule p).
 
 use std::future::poll_fn;
-use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -52,7 +51,7 @@ impl Pump {
     /// The job that wants to run alone, once nothing else runs.
     pub(super) fn its_turn_alone(&self) -> Option<[u8; 16]> {
         match self.alone {
-            Alone::Wanted { id, .. } if self.hub.running.load(Ordering::Acquire) == 0 => Some(id),
+            Alone::Wanted { id, .. } if self.hub.slots.available_permits() == self.hub.concurrency => Some(id),
             _ => None,
         }
     }

@@ -3,7 +3,6 @@
 use std::future::Future;
 use std::panic::Location;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, mpsc};
@@ -267,7 +266,7 @@ impl Worker {
             grace: self.grace,
             batch: self.batch,
             slots: Arc::new(Semaphore::new(self.concurrency)),
-            running: AtomicUsize::new(0),
+            concurrency: self.concurrency,
             solo: Solo::default(),
         };
         Ok(Parts { hub: Arc::new(hub), store, service, lanes })

@@ -16,7 +16,7 @@ mod shutdown;
 pub use builder::Worker;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{Notify, Semaphore};
@@ -32,8 +32,8 @@ struct Hub {
     batch: usize,
     /// Free places for runs. A place is taken by forgetting a permit, and freed by adding one.
     slots: Arc<Semaphore>,
-    /// Runs of all queues.
-    running: AtomicUsize,
+    /// How many places there are: as many are free when nothing runs and no claim is under way.
+    concurrency: usize,
     solo: Solo,
 }
 
@@ -47,7 +47,7 @@ struct Solo {
 impl Solo {
     /// Takes the process for one lane; false if another lane has it.
     fn take(&self) -> bool {
-        !self.taken.swap(true, Ordering::AcqRel)
+        !self.taken.swap(true, Ordering::SeqCst)
     }
 
     fn release(&self) {
@@ -56,6 +56,6 @@ impl Solo {
     }
 
     fn is_taken(&self) -> bool {
-        self.taken.load(Ordering::Acquire)
+        self.taken.load(Ordering::SeqCst)
     }
 }

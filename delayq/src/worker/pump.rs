@@ -2,7 +2,6 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -134,6 +133,10 @@ impl Pump {
             self.reconcile(session).await?;
         }
         self.collect();
+        if self.lane.session() != Some(session) {
+            // Lost meanwhile: the next turn opens another.
+            return Ok(());
+        }
         let ready = self.reserve().await?;
         if !ready.is_empty() || !self.verdicts.is_empty() {
             return self.call(session, ready).await;
@@ -155,7 +158,7 @@ impl Pump {
         if let Some(session) = self.lane.session() {
             return Ok(session);
         }
-        let session: SessionId = std::array::from_fn(|_| fastrand::u8(..));
+        let session: SessionId = uuid::Uuid::now_v7().into_bytes();
         self.store.open(&self.lane.shard, &session, self.hub.lease).await?;
         self.lane.set_session(Some(session));
         self.unsure = false;
@@ -229,7 +232,6 @@ impl Pump {
 
     pub(super) fn take_in(&mut self, finished: Finished) {
         self.holding -= 1;
-        self.hub.running.fetch_sub(1, Ordering::AcqRel);
         self.hub.slots.add_permits(1);
         // A run that was given up, or whose session was lost, is owed no verdict any more.
         if self.lane.runs.remove(&finished.member).is_some() {
@@ -280,6 +282,11 @@ impl Pump {
             }
             Err(_) => granted,
         };
+        if !self.may_claim() {
+            // Another lane asked for the process between the first look and the taking of places: one of the two must see the other.
+            self.hub.slots.add_permits(want);
+            return Ok(Vec::new());
+        }
         let mut ready = Vec::with_capacity(want);
         let polled = poll_fn(|cx| Poll::Ready(self.poll_reserve(cx, want, &mut ready))).await;
         self.hub.slots.add_permits(want - ready.len());
@@ -424,7 +431,6 @@ impl Pump {
                 self.alone = Alone::Running;
             }
             self.holding += 1;
-            self.hub.running.fetch_add(1, Ordering::AcqRel);
             runs.push(execute::start(service, job, &self.finished_sender));
         }
         // A run may be over before it stands here: its end is taken in after this, by this same task.

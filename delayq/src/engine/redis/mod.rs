@@ -27,7 +27,8 @@ pub struct RedisEngine {
     target: Arc<Target>,
     pool: Pool<Manager>,
     last_error: LastError,
-    blocking: Mutex<Option<MultiplexedConnection>>,
+    /// The waiting connection between two waits, and how many connections had broken when it was known to be good.
+    blocking: Mutex<Option<(u64, MultiplexedConnection)>>,
 }
 
 impl RedisEngine {
@@ -59,17 +60,22 @@ impl RedisEngine {
 
     /// A connection to share: cloned out of the pool, so that the slot is free again before the first await.
     async fn connection(&self) -> Result<Live, Error> {
-        match self.pool.get().await {
-            Ok(slot) => Ok(slot.clone()),
-            Err(RunError::User(error)) => Err(self.target.connect_failure(&error)),
-            Err(RunError::TimedOut) => Err(match self.last_error.take() {
+        let error = match self.pool.get().await {
+            Ok(slot) => return Ok(slot.clone()),
+            Err(RunError::User(error)) => self.target.connect_failure(&error),
+            Err(RunError::TimedOut) => match self.last_error.take() {
                 Some(error) => self.target.connect_failure(&error),
                 None => Error::new(
                     ErrorKind::Unreachable,
                     format!("no connection to {} within {:?}", self.target, self.target.settings.connect_timeout),
                 ),
-            }),
+            },
+        };
+        // A server that answers and refuses, for one reason or another, leaves the connections that there are alone.
+        if error.kind() == ErrorKind::Unreachable {
+            self.target.distrust();
         }
+        Err(error)
     }
 
     async fn send(&self, live: &mut Live, command: &Cmd) -> Result<Value, redis::RedisError> {
@@ -79,6 +85,7 @@ impl RedisEngine {
             && failure::breaks_connection(error)
         {
             live.mark_broken();
+            self.target.distrust();
         }
         answer
     }
@@ -105,16 +112,27 @@ impl RedisEngine {
         let mut held = self.blocking.lock().await;
         // Taken out while it is used: if this future is dropped midway, the connection goes with it. A pop that is
         // still pending there would swallow the answer of the next one.
+        let mut broken = self.target.broken.subscribe();
+        let count = *broken.borrow_and_update();
         let mut connection = match held.take() {
-            Some(connection) => connection,
-            None => self.target.open(None).await.map_err(|error| self.target.connect_failure(&error))?,
+            Some((then, connection)) if then == count => connection,
+            _ => self.target.open(None).await.map_err(|error| self.target.connect_failure(&error))?,
         };
         let mut command = redis::cmd("BZPOPMIN");
         for key in keys {
             command.arg(key.as_slice());
         }
         command.arg(timeout.as_secs_f64());
-        let answered = tokio::time::timeout(timeout + POP_SLACK, connection.send_packed_command(&command)).await;
+        let answered = tokio::select! {
+            answered = tokio::time::timeout(timeout + POP_SLACK, connection.send_packed_command(&command)) => answered,
+            // Half-open, this one would be silent for all that time, and the jobs that come meanwhile late.
+            _ = broken.changed() => {
+                return Err(Error::new(
+                    ErrorKind::Unreachable,
+                    format!("another connection to {} failed: the waiting one is made anew", self.target),
+                ));
+            }
+        };
         let value = match answered {
             Ok(answer) => {
                 answer.and_then(Value::extract_error).map_err(|error| self.target.call_failure("wait", &error))?
@@ -126,7 +144,7 @@ impl RedisEngine {
                 ));
             }
         };
-        *held = Some(connection);
+        *held = Some((count, connection));
         match reply(value) {
             Reply::Nil => Ok(None),
             Reply::List(parts) => match parts.as_slice() {

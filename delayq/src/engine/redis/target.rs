@@ -10,6 +10,7 @@ use redis::{
 };
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 
 use super::failure;
 use crate::error::{Error, ErrorKind};
@@ -44,6 +45,9 @@ pub struct Target {
     client: Client,
     shown: String,
     pub(super) settings: Settings,
+    /// Rises when a connection breaks or can't be made, of any engine with this target: the others may be dead as well,
+    /// and one that only waits would not notice.
+    pub(super) broken: watch::Sender<u64>,
 }
 
 impl Target {
@@ -80,7 +84,12 @@ impl Target {
         let info = url.into_connection_info().map_err(|_| refused(&"it is not well-formed"))?;
         let shown = shown(info.addr(), info.redis_settings().db());
         let client = Client::open(info).map_err(|_| refused(&"it is not well-formed"))?;
-        Ok(Target { client, shown, settings })
+        Ok(Target { client, shown, settings, broken: watch::Sender::new(0) })
+    }
+
+    /// Makes every waiting connection to this server be made anew.
+    pub(super) fn distrust(&self) {
+        self.broken.send_modify(|count| *count += 1);
     }
 
     /// Opens a connection; without a response timeout it may be used for what blocks.
