@@ -1,6 +1,14 @@
 //! Shapes of jobs that must compile and do what they say: one file a shape, in one program.
 // What is written here is what users write, whatever this project's own lints say of it.
-#![allow(clippy::all, clippy::unwrap_used, clippy::print_stdout, dead_code, unreachable_pub, unused_imports, unused_macros)]
+#![allow(
+    clippy::all,
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    dead_code,
+    unreachable_pub,
+    unused_imports,
+    unused_macros
+)]
 
 #[path = "shapes/cfg_below.rs"]
 mod cfg_below;

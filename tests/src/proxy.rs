@@ -187,7 +187,7 @@ impl Shared {
         let mut mode = self.mode.subscribe();
         let _ = mode.wait_for(|mode| *mode == Mode::Swallow).await;
         line.dead.store(true, Ordering::SeqCst);
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// What a request with these bytes loses.

@@ -17,7 +17,7 @@ local function settle_one(K, letter, id, r, rest, armed)
   if cancel_waits(r) then
     -- Rule o: the cancel could not touch the holder's set; here it takes effect.
     call('HINCRBY', K.stats, 'cancelling', -1)
-    if letter ~= 'x' and letter ~= 'b' and letter ~= 'c' then
+    if letter ~= 'x' then
       erase(K, id, r, CANCELLED)
       return 'c', 'cancelled'
     end

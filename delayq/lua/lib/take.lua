@@ -7,7 +7,7 @@ local SMALL, SMALL_COUNT = 16384, 256
 -- Answers ids, records, how many records were read, and what is left of the bytes.
 local function read_due(K, key, count, bytes, small)
   local ids = call('ZRANGEBYSCORE', key, '-inf', num(now), 'LIMIT', 0, count)
-  if #ids == 0 then return ids, ids, 0, bytes end
+  if #ids == 0 then return ids, {}, 0, bytes end
   if small and #ids <= SMALL_COUNT then return ids, call('HMGET', K.jobs, unpack(ids)), #ids, bytes end
   local records, n, first = {}, 0, 1
   while first <= #ids and bytes > 0 do

@@ -11,6 +11,7 @@ use delayq_tests::store_kit::{HOUR_MS, Id, Runs, With, World, ask, id, job, kind
 
 delayq_tests::store_cases!(
     claimed_jobs_are_held_and_wait_no_more,
+    u_a_priority_with_nothing_due_leaves_the_others_jobs_alone,
     h_no_job_is_ever_early,
     low_priority_numbers_go_first_then_earlier_due_times,
     a_what_is_no_session_gets_nothing,
@@ -29,6 +30,16 @@ delayq_tests::store_cases!(
     b17_ten_thousand_due_in_one_ms_are_drained_in_short_calls,
     lost_stats_hide_no_priority_for_longer_than_a_beat,
 );
+
+async fn u_a_priority_with_nothing_due_leaves_the_others_jobs_alone(world: &World) {
+    // The first priority is in use and holds nothing that is due; the second one's jobs want a closer look.
+    world.create(&[job(1).priority(2).due("+3600000"), job(2).priority(5).retain(60_000), job(3).priority(5)]).await;
+    let mut hand = world.open().await;
+    let mut taken: Vec<_> = hand.take(10).await.iter().map(|run| run.id).collect();
+    taken.sort_unstable();
+    assert_eq!(taken, [id(2), id(3)]);
+    assert_eq!(world.stat("quarantined").await, 0);
+}
 
 async fn claimed_jobs_are_held_and_wait_no_more(world: &World) {
     world.create(&[job(1), job(2).due("+3600000")]).await;

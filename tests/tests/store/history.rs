@@ -189,7 +189,7 @@ impl History<'_> {
             Is::Running { by: holder, cancelled } if holder == by && job.run == run.record.run => Some(cancelled),
             _ => None,
         });
-        let ends = matches!(verdict, Verdict::DoneExtended | Verdict::Discard | Verdict::Bury { .. });
+        let ends = matches!(verdict, Verdict::DoneExtended);
         let wanted = match held {
             None => Settled::NotHeld,
             Some(true) if !ends => Settled::Cancelled,

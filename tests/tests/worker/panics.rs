@@ -87,7 +87,11 @@ async fn f_a_run_that_blocks_its_thread_for_ever_is_given_up() {
         matches!(status, JobStatus::Waiting { .. }).then_some(status)
     })
     .await;
-    assert!(started.elapsed() < Duration::from_millis(7_900), "only after the thread was free: {:?}", started.elapsed());
+    assert!(
+        started.elapsed() < Duration::from_millis(7_900),
+        "only after the thread was free: {:?}",
+        started.elapsed()
+    );
     let JobStatus::Waiting { attempts, last_error, .. } = status else { unreachable!("matched above") };
     assert_eq!(attempts, 1, "the attempt counts");
     assert!(last_error.unwrap().contains("blocks its thread"));

@@ -1,0 +1,182 @@
+//! Servers that go away and come back: the client and the worker are there again by themselves.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use delayq::Client;
+use delayq_redis_fixture::RedisServer;
+use delayq_tests::proxy::{Mode, Proxy};
+use delayq_tests::{eventually, server_and_client};
+
+use crate::kit::{Act, Raw, Stage, TASKS, does, listens, pass, settled};
+
+const RESUMES: Duration = Duration::from_secs(5);
+
+#[tokio::test]
+async fn b55_after_a_restart_that_lost_everything_work_goes_on_within_five_seconds() {
+    let (mut server, client) = server_and_client().await;
+    let mut stage = Stage::start(&client);
+    client.enqueue().send(pass(1)).await.unwrap();
+    stage.next().await;
+    client.schedule(Duration::from_secs(60)).send(pass(2)).await.unwrap();
+    for n in 3..5 {
+        server.restart().unwrap();
+        let back = Instant::now();
+        client.enqueue().send(pass(n)).await.unwrap();
+        assert_eq!(stage.next().await.n, n);
+        assert!(back.elapsed() < RESUMES, "{:?}", back.elapsed());
+    }
+    settled(&client, 1).await;
+    assert!(stage.is_quiet());
+    stage.stop().await;
+}
+
+#[tokio::test]
+async fn b23_after_a_restart_from_the_log_every_job_runs_once() {
+    let mut server = RedisServer::start_with(&["--appendonly", "yes", "--appendfsync", "always"]).unwrap();
+    let client = Client::connect(&server.url()).await.unwrap();
+    let mut stage = Stage::start(&client);
+    client.enqueue().send(does(Act::WaitPass)).await.unwrap();
+    assert_eq!(stage.next().await.n, 0);
+    let answers = client.schedule(Duration::from_millis(1500)).send_all((1..=100).map(pass)).await;
+    assert!(answers.into_iter().all(|answer| answer.is_ok()));
+    server.kill();
+    // One run ends while nobody can be told of it.
+    stage.open(1);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    server.restart().unwrap();
+    let back = Instant::now();
+    let mut runs = stage.take(100).await;
+    assert!(back.elapsed() < Duration::from_millis(1500) + RESUMES, "{:?}", back.elapsed());
+    settled(&client, 101).await;
+    assert!(stage.is_quiet(), "none ran twice");
+    runs.sort_by_key(|ran| ran.n);
+    assert!(runs.iter().zip(1..).all(|(ran, n)| ran.n == n && ran.attempt == 1));
+    stage.stop().await;
+}
+
+#[tokio::test]
+async fn b59_a_worker_whose_connections_were_killed_ten_times_hears_the_next_job() {
+    let (server, client) = server_and_client().await;
+    let mut stage = Stage::start(&client);
+    eventually("it listens", || async { listens(&server).then_some(()) }).await;
+    for _ in 0..10 {
+        server.command(&["CLIENT", "KILL", "TYPE", "normal"]).unwrap();
+        // A little, so that it is killed in different states.
+        tokio::time::sleep(Duration::from_millis(30)).await;
+    }
+    let killed = Instant::now();
+    eventually("it listens again", || async { listens(&server).then_some(()) }).await;
+    assert!(killed.elapsed() < RESUMES, "{:?}", killed.elapsed());
+    let sent = Instant::now();
+    client.enqueue().send(pass(1)).await.unwrap();
+    let ran = stage.next().await;
+    assert!(ran.at - sent < Duration::from_millis(500), "{:?}", ran.at - sent);
+    settled(&client, 1).await;
+    assert_eq!(client.stats(TASKS).await.unwrap().crashed_total, 0);
+    stage.stop().await;
+}
+
+#[tokio::test]
+async fn b61_a_reconnect_stays_in_its_db() {
+    let server = RedisServer::start().unwrap();
+    let client = Client::connect(&format!("{}5", server.url())).await.unwrap();
+    let mut stage = Stage::start(&client);
+    for n in 0..8 {
+        client.schedule(Duration::from_millis(5)).send(pass(n)).await.unwrap();
+        server.command(&["CLIENT", "KILL", "TYPE", "normal"]).unwrap();
+        assert_eq!(stage.next().await.n, n);
+    }
+    settled(&client, 8).await;
+    stage.stop().await;
+    let keyspace = server.command(&["INFO", "keyspace"]).unwrap();
+    assert!(keyspace.contains("db5:") && !keyspace.contains("db0:"), "{keyspace}");
+}
+
+#[tokio::test]
+async fn b60_a_demoted_server_is_left_for_the_new_one() {
+    let (old, direct) = server_and_client().await;
+    let new = RedisServer::start().unwrap();
+    let proxy = Proxy::start(old.port()).await;
+    let client = Client::connect(&proxy.url()).await.unwrap();
+    let mut stage = Stage::start(&client);
+    client.enqueue().send(pass(1)).await.unwrap();
+    assert_eq!(stage.next().await.n, 1);
+    settled(&direct, 1).await;
+    // A failover: new connections lead to the new primary, and the old ones stay, on what is now a replica.
+    proxy.redirect(new.port());
+    old.command(&["REPLICAOF", "127.0.0.1", &new.port().to_string()]).unwrap();
+    let over = Instant::now();
+    client.enqueue().send(pass(2)).await.unwrap();
+    assert_eq!(stage.next().await.n, 2);
+    assert!(over.elapsed() < RESUMES, "{:?}", over.elapsed());
+    let on_new = Client::connect(&new.url()).await.unwrap();
+    settled(&on_new, 1).await;
+    stage.stop().await;
+}
+
+#[tokio::test]
+async fn b63_a_worker_without_a_store_backs_off() {
+    let (server, client) = server_and_client().await;
+    let proxy = Proxy::start(server.port()).await;
+    let behind = Client::connect(&proxy.url()).await.unwrap();
+    let mut stage = Stage::start(&behind);
+    eventually("it listens", || async { listens(&server).then_some(()) }).await;
+    proxy.set(Mode::Refuse);
+    let before = proxy.accepted();
+    // An outage: time itself is what is tested.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let tried = proxy.accepted() - before;
+    assert!((2..60).contains(&tried), "{tried} connections in 3 s");
+    client.enqueue().send(pass(1)).await.unwrap();
+    proxy.set(Mode::Pass);
+    let healed = Instant::now();
+    assert_eq!(stage.next().await.n, 1);
+    assert!(healed.elapsed() < RESUMES, "{:?}", healed.elapsed());
+    stage.stop().await;
+}
+
+#[tokio::test]
+async fn b63_an_idle_worker_asks_little_and_without_a_store_its_processor_is_idle() {
+    let (mut server, client) = server_and_client().await;
+    let mut child = Command::new(env!("CARGO_BIN_EXE_client_child"))
+        .args(["work", &server.url()])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    eventually("it listens", || async { listens(&server).then_some(()) }).await;
+    client.schedule(Duration::from_secs(600)).send(pass(1)).await.unwrap();
+    let mut raw = Raw::connect(&server).await;
+    let idle = Duration::from_millis(1500);
+    let (asked, cpu) = (processed(&mut raw).await, cpu_ms(child.id()));
+    tokio::time::sleep(idle).await;
+    let (asked, cpu) = (processed(&mut raw).await - asked, cpu_ms(child.id()) - cpu);
+    assert!(asked < 75, "{asked} commands in {idle:?}, those inside scripts included");
+    assert!(cpu < idle.as_millis() as u64 / 5, "{cpu} ms of processor in {idle:?} of nothing to do");
+    server.kill();
+    let outage = Duration::from_secs(3);
+    let cpu = cpu_ms(child.id());
+    tokio::time::sleep(outage).await;
+    let cpu = cpu_ms(child.id()) - cpu;
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(cpu < outage.as_millis() as u64 / 5, "{cpu} ms of processor in {outage:?} without a store");
+}
+
+async fn processed(raw: &mut Raw) -> u64 {
+    let info: String = raw.ask(&[b"INFO", b"stats"]).await;
+    let line = info.lines().find_map(|line| line.strip_prefix("total_commands_processed:"));
+    line.unwrap().parse().unwrap()
+}
+
+/// The processor time of a process, in its kernel's ticks of 10 ms.
+fn cpu_ms(pid: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    // After the name in brackets, which may hold anything: user and system time are the 12th and 13th.
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    (fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()) * 10
+}
