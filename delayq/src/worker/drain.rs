@@ -14,6 +14,7 @@ impl Pump {
     /// The graceful end: nothing is claimed any more, what runs has the grace period, the rest is handed back.
     pub(super) async fn drain(&mut self) {
         self.probe = None;
+        self.start_backlog();
         self.hub.slots.add_permits(std::mem::take(&mut self.granted));
         // No longer listening before the clock is passed on: the marker must not come back here.
         self.baton.abort();

@@ -18,7 +18,7 @@ use super::shutdown::Stop;
 use crate::error::{BoxError, Error, ErrorKind};
 use crate::layer::JobService;
 use crate::limits::{CLAIM_BYTES_MAX, SETTLE_MAX};
-use crate::store::ops::{Claim, Claimed, Settled, Verdict};
+use crate::store::ops::{Claim, Claimed, Settled, Taken, Verdict};
 use crate::store::{Member, Refusal, SessionId, Store};
 
 pub(super) const PAUSE_FIRST: Duration = Duration::from_millis(50);
@@ -36,6 +36,13 @@ pub(super) enum Control {
     Lost(SessionId),
     /// Store and worker disagree on how much is held.
     Disagree,
+}
+
+/// Claimed jobs, and the services that are ready for them, a place taken for each.
+pub(super) struct Backlog {
+    jobs: Vec<Taken>,
+    now_us: u64,
+    services: Vec<JobService>,
 }
 
 pub(super) struct Pump {
@@ -64,6 +71,8 @@ pub(super) struct Pump {
     pub(super) duty: Option<u64>,
     /// A call may have had an effect that is not known.
     pub(super) unsure: bool,
+    /// What was claimed and is not started yet.
+    pub(super) backlog: Option<Backlog>,
     /// Places that were waited for and are not used yet.
     pub(super) granted: usize,
     pub(super) alone: Alone,
@@ -99,6 +108,7 @@ impl Pump {
             hungry: true,
             duty: None,
             unsure: false,
+            backlog: None,
             granted: 0,
             alone: Alone::No,
         }
@@ -130,6 +140,8 @@ impl Pump {
     async fn turn(&mut self, stop: &mut Stop) -> Result<(), Error> {
         let session = self.session().await?;
         if self.unsure {
+            // What was claimed counts as known once it runs.
+            self.start_backlog();
             self.reconcile(session).await?;
         }
         self.collect();
@@ -141,6 +153,7 @@ impl Pump {
         if !ready.is_empty() || !self.verdicts.is_empty() {
             return self.call(session, ready).await;
         }
+        self.start_backlog();
         if let Some(id) = self.its_turn_alone() {
             return self.call_alone(session, id).await;
         }
@@ -173,6 +186,9 @@ impl Pump {
         tracing::warn!(queue = %self.queue, running, unsettled, "the session was lost: its jobs will be run by others");
         self.lane.runs.abort_all();
         self.lane.runs.clear();
+        if let Some(backlog) = self.backlog.take() {
+            self.hub.slots.add_permits(backlog.services.len());
+        }
         self.verdicts.clear();
         self.lane.set_session(None);
         self.watch(None);
@@ -319,30 +335,30 @@ impl Pump {
 
     /// Settles what is owed, and claims for the services that are ready.
     pub(super) async fn call(&mut self, session: SessionId, mut ready: Vec<JobService>) -> Result<(), Error> {
-        self.gather().await;
-        let owed = self.verdicts.len().min(SETTLE_MAX);
-        let answer = if ready.is_empty() {
-            let calling = self.lane.calling();
-            let answer =
-                self.store.settle(&self.lane.shard, &session, self.lane.next_seq(), &self.verdicts[..owed]).await;
-            drop(calling);
-            answer.map(|answer| answer.map(|settled| (settled, None)))
-        } else {
-            let claim = Claim {
-                count: ready.len(),
-                bytes: CLAIM_BYTES_MAX,
-                timer_ms: self.duty.unwrap_or_else(|| self.lane.timer_ms()),
-                alone: None,
-                verdicts: &self.verdicts[..owed],
+        if self.backlog.is_none() {
+            self.gather().await;
+        }
+        let rest = self.verdicts.split_off(self.verdicts.len().min(SETTLE_MAX));
+        let owed = std::mem::replace(&mut self.verdicts, rest);
+        let timer_ms = self.duty.unwrap_or_else(|| self.lane.timer_ms());
+        let (store, lane) = (self.store.clone(), self.lane.clone());
+        let (count, seq) = (ready.len(), lane.next_seq());
+        let answer = {
+            let _calling = lane.calling();
+            let call = async {
+                if count == 0 {
+                    let answer = store.settle(&lane.shard, &session, seq, &owed).await?;
+                    return Ok::<_, Error>(answer.map(|settled| (settled, None)));
+                }
+                let claim = Claim { count, bytes: CLAIM_BYTES_MAX, timer_ms, alone: None, verdicts: &owed };
+                let answer = store.claim(&lane.shard, &session, seq, claim).await?;
+                Ok(answer.map(|mut claimed| (std::mem::take(&mut claimed.settled), Some(claimed))))
             };
-            let calling = self.lane.calling();
-            let answer = self.store.claim(&self.lane.shard, &session, self.lane.next_seq(), claim).await;
-            drop(calling);
-            answer.map(|answer| answer.map(|mut claimed| (std::mem::take(&mut claimed.settled), Some(claimed))))
+            self.beside(call).await
         };
         match answer {
             Ok(Ok((settled, claimed))) => {
-                self.settled(owed, &settled);
+                settle_told(owed, &settled);
                 if let Some(claimed) = claimed {
                     self.claimed(claimed, &mut ready);
                 }
@@ -350,15 +366,38 @@ impl Pump {
                 Ok(())
             }
             Ok(Err(refusal)) => {
+                self.owe_again(owed);
                 self.hub.slots.add_permits(ready.len());
                 self.refused(refusal);
                 Ok(())
             }
             Err(error) => {
+                self.owe_again(owed);
                 self.hub.slots.add_permits(ready.len());
                 Err(error)
             }
         }
+    }
+
+    /// Sends a call, and starts what was claimed before while the store works on it: both are busy at once.
+    async fn beside<F: Future>(&mut self, call: F) -> F::Output {
+        let mut call = std::pin::pin!(call);
+        if self.backlog.is_some() {
+            if let Poll::Ready(answer) = futures_util::poll!(call.as_mut()) {
+                self.start_backlog();
+                return answer;
+            }
+            // The connection's task is woken, and runs on this thread: it is let write before this one goes on.
+            tokio::task::yield_now().await;
+            self.start_backlog();
+        }
+        call.await
+    }
+
+    /// What could not be settled is owed still, before what came in meanwhile.
+    fn owe_again(&mut self, mut owed: Vec<(Member, Verdict)>) {
+        owed.append(&mut self.verdicts);
+        self.verdicts = owed;
     }
 
     pub(super) fn refused(&mut self, refusal: Refusal) {
@@ -383,19 +422,7 @@ impl Pump {
         }
     }
 
-    fn settled(&mut self, owed: usize, settled: &[Settled]) {
-        for ((member, verdict), settled) in self.verdicts.drain(..owed).zip(settled) {
-            match settled {
-                Settled::Accepted => {}
-                Settled::Cancelled => tracing::debug!(job.id = %job_id(&member), "cancelled while it ran"),
-                Settled::NotHeld | Settled::Missing => {
-                    tracing::warn!(job.id = %job_id(&member), ?settled, ?verdict, "a verdict came too late or for nothing");
-                }
-            }
-        }
-    }
-
-    /// Starts what was claimed, and takes over the clock if that was said.
+    /// Takes over what was claimed, and the clock if that was said.
     pub(super) fn claimed(&mut self, claimed: Claimed, ready: &mut Vec<JobService>) {
         self.duty = None;
         self.hungry = claimed.more;
@@ -409,9 +436,21 @@ impl Pump {
         if claimed.paused {
             tracing::debug!(queue = %self.queue, "the queue is paused");
         }
-        let mut runs = Vec::with_capacity(claimed.jobs.len());
-        for taken in claimed.jobs {
-            let job = match execute::read(taken, claimed.now_us, &self.queue, &self.hub.registry) {
+        let services = ready.split_off(ready.len().saturating_sub(claimed.jobs.len()));
+        let several = claimed.jobs.len() > 1;
+        self.backlog = Some(Backlog { jobs: claimed.jobs, now_us: claimed.now_us, services });
+        if !(several && self.hungry) {
+            // No further claim to send before; or a single job, which may be one that wants to run alone.
+            self.start_backlog();
+        }
+    }
+
+    /// Starts what was claimed.
+    pub(super) fn start_backlog(&mut self) {
+        let Some(Backlog { jobs, now_us, mut services }) = self.backlog.take() else { return };
+        let mut runs = Vec::with_capacity(jobs.len());
+        for taken in jobs {
+            let job = match execute::read(taken, now_us, &self.queue, &self.hub.registry) {
                 Ok(job) => job,
                 Err(undecodable) => {
                     tracing::error!(job.id = %job_id(&undecodable.0), queue = %self.queue, "a job's bytes can't be read: dead");
@@ -419,7 +458,7 @@ impl Pump {
                     continue;
                 }
             };
-            let Some(service) = ready.pop() else {
+            let Some(service) = services.pop() else {
                 // More than was asked for: not ours to run.
                 self.verdicts.push((job.member, Verdict::HandBack));
                 continue;
@@ -433,6 +472,7 @@ impl Pump {
             self.holding += 1;
             runs.push(execute::start(service, job, &self.finished_sender));
         }
+        self.hub.slots.add_permits(services.len());
         // A run may be over before it stands here: its end is taken in after this, by this same task.
         self.lane.runs.insert(runs);
     }
@@ -515,6 +555,18 @@ impl Drop for Pump {
 
 fn poll_probe(probe: &mut Option<JobService>, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
     probe.as_mut().map_or(Poll::Pending, |service| service.poll_ready(cx))
+}
+
+fn settle_told(owed: Vec<(Member, Verdict)>, settled: &[Settled]) {
+    for ((member, verdict), settled) in owed.into_iter().zip(settled) {
+        match settled {
+            Settled::Accepted => {}
+            Settled::Cancelled => tracing::debug!(job.id = %job_id(&member), "cancelled while it ran"),
+            Settled::NotHeld | Settled::Missing => {
+                tracing::warn!(job.id = %job_id(&member), ?settled, ?verdict, "a verdict came too late or for nothing");
+            }
+        }
+    }
 }
 
 pub(super) fn not_ready(error: BoxError) -> Error {
