@@ -6,7 +6,7 @@
 -- RETURNS  {'OK', held, paused, wait_us, lost session, ...}: how many jobs it holds; 1 if the queue is paused; how long that
 --          timer still has, -1 if it is not the shard's timer; up to 5 sessions for rescue.lua
 --          {'LOST'}: the session's jobs were given away
--- COST     O(log sessions); 10 us
+-- COST     O(log sessions)
 local session, lease_ms, timer = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
 local expiry = call('ZSCORE', K.sessions, session)

@@ -5,7 +5,7 @@
 -- ARGV     1 id, 16 bytes
 -- RETURNS  {'CANCELLED'}: it waited and is gone, by this call or the same one before · {'RUNNING'}: flagged, ends as cancelled unless
 --          this run succeeds · {'DEAD'} · {'DONE'} · {'ENDED', how}: it ended within the last 15 s, as in lib/ends · {'NONE'}: no such job
--- COST     O(log n); 10 us
+-- COST     O(log n)
 local id = ARGV[1]
 local r = call('HGET', K.jobs, id)
 if not r then

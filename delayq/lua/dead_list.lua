@@ -6,7 +6,7 @@
 --          3 id of the last letter of that page, '' for the first · 4 how many at most, 1 to 500 · 5 not after this ms, '' for no bound
 --          6 "1" with records and notes, at most 100 then, "0" ids alone
 -- RETURNS  {'OK', id, died at ms, record, note, ...}, record and note '' where not asked for or missing
--- COST     O(log n + page); 40 us for 50. Records beyond 4 MiB a page are left for the next page
+-- COST     O(log n + page); records beyond 4 MiB a page are left for the next page
 local order, last_ms, last_id, limit, until_ms, whole = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[6] == '1'
 if not (limit and limit >= 1 and limit <= (whole and 100 or 500)) then return redis.error_reply('BADARG page size') end
 local forward = order == 'after'

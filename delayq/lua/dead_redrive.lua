@@ -4,7 +4,7 @@
 -- KEYS     as in open.lua
 -- ARGV     1.. ids, 16 bytes each, at most 500
 -- RETURNS  {'OK', a letter an id}: o waits again · n no dead letter · u its unique key is taken · m its record is gone or unreadable
--- COST     O(n log n); 3.5 us each
+-- COST     O(n log n)
 if #ARGV > 500 then return redis.error_reply('BADARG at most 500 ids') end
 if #ARGV == 0 then return { 'OK', '' } end
 local is_dead = call('ZMSCORE', K.dead, unpack(ARGV))

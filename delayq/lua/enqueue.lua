@@ -12,7 +12,7 @@
 -- RETURNS  {'OK', a reply a job}: 1 created, 0 there already or ended just now, or 16 bytes: the id that owns the unique key
 --          {'SCHEMA', stored} · {'SHARDS', stored}: nothing was written
 --          error BADARG: an argument is wrong, nothing was written
--- COST     O(log n) a job; 2.6 us a job in batches of 100, 17 us for one
+-- COST     O(log n) a job
 local K = { jobs = KEYS[1], stats = KEYS[2], wake = KEYS[3], tombs = KEYS[4], unique = KEYS[5] }
 local schema, shards, priorities = ARGV[1], ARGV[2], ARGV[3]
 local FIRST, EACH = 4, 4

@@ -4,7 +4,7 @@
 -- KEYS     as in open.lua
 -- ARGV     1 id, 16 bytes · 2 when, "+delay_ms" from now or "@due_ms" since 1970, up to the year 9999
 -- RETURNS  {'OK', due ms} · {'RUNNING'} · {'DEAD'} · {'DONE'} · {'ENDED', how}: as cancel.lua · {'NONE'}: no such job
--- COST     O(log n); 7.5 us
+-- COST     O(log n)
 local id, when = ARGV[1], ARGV[2]
 local sign, ms = string.match(when, '^([+@])(%d+)$')
 local due = sign and #ms <= 15 and tonumber(ms) + (sign == '+' and math.ceil(now_us / 1000) or 0)

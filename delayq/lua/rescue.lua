@@ -6,7 +6,7 @@
 -- RETURNS  {code, given back, buried, cancelled, quarantined}: DONE all is taken back, MORE call again
 --          {'ALIVE'}: its lease has not run out · {'HELD'}: after an outage nobody is lost for one more lease
 --          {'GONE'}: no such session
--- COST     O(n log n) for n jobs; 3.8 us each
+-- COST     O(n log n) for n jobs
 local session, chunk = ARGV[1], tonumber(ARGV[2])
 if not (chunk and chunk >= 1 and chunk <= 500) then return redis.error_reply('BADARG 1 to 500 jobs') end
 

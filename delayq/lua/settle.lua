@@ -10,7 +10,7 @@
 --          r retry: "delay_ms text"           b buried: "code text"
 -- RETURNS  {'OK', a letter a verdict}: o as asked, n not held (any more), c cancelled instead, since it did not succeed, m record missing
 --          {'LOST'}: no such session (any more) · {'STALE'}: a newer call came first
--- COST     O(n log n) for n verdicts; 1.3 us each in batches of 100, 5 us for one
+-- COST     O(n log n) for n verdicts
 local session, seq = ARGV[1], tonumber(ARGV[2])
 if #ARGV - 2 > 1000 then return redis.error_reply('BADARG at most 1000 verdicts') end
 

@@ -5,7 +5,7 @@
 -- ARGV     none
 -- RETURNS  {'OK', now ms, records, waiting, due, running, dead, done, sessions, paused, head ms, field, value, ...}
 --          waiting counts the due too; head is -1 where nothing waits; then the counters of stats
--- COST     O(log n + sessions); 19 us
+-- COST     O(log n + sessions)
 local s = call('HMGET', K.stats, 'paused', 'priorities')
 local priorities = s[2] or ALL_PRIORITIES
 local waiting, due, running = 0, 0, 0
