@@ -9,7 +9,7 @@ use delayq::store::ops::{Claim, Verdict};
 use delayq::store::{Member, Prefix, Store};
 
 /// Drains a queue in batches of 100; answers how many jobs there were.
-pub(crate) async fn drain(url: &str, queue: &str) -> Result<usize, Box<dyn Error>> {
+pub(crate) async fn drain(url: &str, queue: &str, young: bool) -> Result<usize, Box<dyn Error>> {
     let engine = RedisEngine::connect(Target::parse(url, Settings::default())?).await?;
     let store = Store::new(Arc::new(engine), Prefix::default());
     let shard = store.shard(queue, 0)?;
@@ -24,7 +24,8 @@ pub(crate) async fn drain(url: &str, queue: &str) -> Result<usize, Box<dyn Error
         let settled = std::mem::take(&mut verdicts).len();
         for job in claimed.jobs {
             let run = Record::decode(&job.record)?.run;
-            verdicts.push((Member::new(&job.id, run), Verdict::DoneYoung));
+            let verdict = if young { Verdict::DoneYoung } else { Verdict::Done };
+            verdicts.push((Member::new(&job.id, run), verdict));
         }
         total += verdicts.len();
         if verdicts.is_empty() && settled == 0 {

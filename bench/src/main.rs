@@ -8,7 +8,7 @@ mod machine;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-Usage: cargo run --release -p delayq-bench -- FIGURE [--jobs N] [--runs N] [--commandstats]
+Usage: cargo run --release -p delayq-bench -- FIGURE [--jobs N] [--runs N] [--young] [--commandstats]
 
 Figures:
   drain    N due jobs (100,000) through a real worker to the last settle: jobs/s, Redis CPU and worker CPU
@@ -31,15 +31,14 @@ async fn main() -> ExitCode {
                 .ok_or_else(|| format!("{flag} wants a whole number above zero")),
         }
     };
+    let given = |flag: &str| args.iter().any(|arg| arg == flag);
     let figure = args.first().map(String::as_str);
     if matches!(figure, Some("--help" | "-h")) {
         println!("{USAGE}");
         return ExitCode::SUCCESS;
     }
     let result = match (figure, number("--jobs", 100_000), number("--runs", 3)) {
-        (Some("drain"), Ok(jobs), Ok(runs)) => {
-            drain::run(jobs, runs, args.iter().any(|arg| arg == "--commandstats")).await
-        }
+        (Some("drain"), Ok(jobs), Ok(runs)) => drain::run(jobs, runs, given("--young"), given("--commandstats")).await,
         (_, Err(wrong), _) | (_, _, Err(wrong)) => Err(wrong.into()),
         _ => {
             eprintln!("{USAGE}");

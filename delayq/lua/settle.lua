@@ -8,6 +8,7 @@
 --          t done, leaves a tombstone         h handed back: as if it had not been claimed
 --          x done, record looked up           c discarded: text
 --          r retry: "delay_ms text"           b buried: "code text"
+--          many d or t in one argument: D or T, then their members one after the other
 -- RETURNS  {'OK', a letter a verdict}: o as asked, n not held (any more), c cancelled instead, since it did not succeed, m record missing
 --          {'LOST'}: no such session (any more) · {'STALE'}: a newer call came first
 -- COST     O(n log n) for n verdicts

@@ -4,6 +4,7 @@
 --   t done, leaves a tombstone         h handed back: as if it had not been claimed
 --   x done, record looked up           c discarded: text
 --   r retry: "delay_ms text"           b buried: "code text"
+-- Many of the first two go in one argument: D or T, then their members one after the other.
 -- Answers one letter each: o as asked, n not held (any more), c cancelled instead, m record missing.
 
 -- What must follow the member, by letter.
@@ -55,39 +56,88 @@ local function settle_one(K, letter, id, r, rest, armed)
   return 'o', count
 end
 
-local function settle(K, first)
-  local last = #ARGV
-  if first > last then return '' end
-  local members, replies, counts, armed = {}, {}, {}, {}
-  for i = first, last do
+-- The verdicts as lists: members, the byte of each letter, the whole text where there is more than a letter.
+local function read_verdicts(first)
+  local members, letters, texts, n, plain = {}, {}, {}, 0, true
+  for i = first, #ARGV do
     local verdict = ARGV[i]
     local letter = byte(verdict, 1)
-    -- d and t, nearly all of them, are only a letter and a member.
-    if #verdict ~= 23 or (letter ~= 100 and letter ~= 116) then
-      local shape = SHAPE[sub(verdict, 1, 1)]
-      if not shape or #verdict < 23 or not string.find(sub(verdict, 24), shape) then
-        return nil, 'BADARG verdict ' .. (i - first + 1) .. ' is malformed'
+    if letter == 68 or letter == 84 then
+      if (#verdict - 1) % 22 ~= 0 then return nil, 'BADARG a list of members is malformed' end
+      for at = 2, #verdict, 22 do
+        n = n + 1
+        members[n], letters[n] = sub(verdict, at, at + 21), letter
       end
+    else
+      local shape = SHAPE[sub(verdict, 1, 1)]
+      n, plain = n + 1, false
+      if not shape or #verdict < 23 or not string.find(sub(verdict, 24), shape) then
+        return nil, 'BADARG verdict ' .. n .. ' is malformed'
+      end
+      members[n], letters[n], texts[n] = sub(verdict, 2, 23), letter, verdict
     end
-    members[i - first + 1] = sub(verdict, 2, 23)
   end
+  if n > 1000 then return nil, 'BADARG at most 1000 verdicts' end
+  return members, letters, texts, plain
+end
+
+-- Nothing but successes, all of them held: no record is looked at. Answers nil where that isn't so, and has done nothing.
+local function settle_plain(K, members, letters, is_held)
+  local ids, tombs, tomb = {}, {}, num(now * 8 + DONE)
+  for i = 1, #members do
+    if is_held[i] == 0 then return nil end
+    local id = sub(members[i], 1, 16)
+    ids[i] = id
+    if letters[i] == 84 then
+      local at = #tombs
+      tombs[at + 1], tombs[at + 2] = tomb, id
+    end
+  end
+  call('HLEN', K.jobs)
+  call('ZCARD', K.tombs)
+  call('ZCARD', K.done)
+  local gone = call('SREM', K.held, unpack(members))
+  call('HDEL', K.jobs, unpack(ids))
+  if #tombs > 0 then call('ZADD', K.tombs, unpack(tombs)) end
+  call('HINCRBY', K.stats, 'done', gone)
+  trim_tombs(K, 2 * #members)
+  trim_done(K, 100)
+  if gone == #members then return string.rep('o', gone) end
+  local seen, replies = {}, {}
+  for i, member in ipairs(members) do
+    replies[i] = seen[member] and 'n' or 'o'
+    seen[member] = true
+  end
+  return table.concat(replies)
+end
+
+local function settle(K, first)
+  if first > #ARGV then return '' end
+  local members, letters, texts, only_plain = read_verdicts(first)
+  if not members then return nil, letters end
+  if #members == 0 then return '' end
   local is_held = call('SMISMEMBER', K.held, unpack(members))
   local looks_up = tonumber(call('HGET', K.stats, 'cancelling') or 0) > 0
+  if only_plain and not looks_up then
+    local replies = settle_plain(K, members, letters, is_held)
+    if replies then return replies end
+  end
   -- What must be looked up is read before anything is written; `seen` makes a second verdict for one run stale.
+  local replies, counts, armed = {}, {}, {}
   local seen, wanted, plain, tombs, leaving, gone = {}, {}, {}, {}, {}, 0
   local tomb = num(now * 8 + DONE)
   for i = 1, #members do
-    local member, letter = members[i], byte(ARGV[first + i - 1], 1)
+    local member, letter = members[i], letters[i]
     if is_held[i] == 0 or seen[member] then
       replies[i] = 'n'
     else
       seen[member] = true
       gone = gone + 1
       leaving[gone] = member
-      if (letter == 100 or letter == 116) and not looks_up then
+      if not looks_up and (letter == 68 or letter == 84 or letter == 100 or letter == 116) then
         local id = sub(member, 1, 16)
         plain[#plain + 1] = id
-        if letter == 116 then
+        if letter == 84 or letter == 116 then
           local at = #tombs
           tombs[at + 1], tombs[at + 2] = tomb, id
         end
@@ -117,7 +167,7 @@ local function settle(K, first)
   end
   if #tombs > 0 then call('ZADD', K.tombs, unpack(tombs)) end
   for w, i in ipairs(wanted) do
-    local verdict, r = ARGV[first + i - 1], records[w]
+    local verdict, r = texts[i] or 'x', records[w]
     local letter = sub(verdict, 1, 1)
     if letter == 'd' or letter == 't' then letter = 'x' end
     local count

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::super::script::CLAIM;
 use super::super::{Member, Refusal, SessionId, Shard, Store, decimal};
-use super::settle::{Settled, Verdict, settled_letters};
+use super::settle::{Packed, Settled, Verdict};
 use crate::error::Error;
 
 /// What is asked for.
@@ -64,14 +64,15 @@ impl Store {
         seq: u64,
         claim: Claim<'_>,
     ) -> Result<Result<Claimed, Refusal>, Error> {
-        let mut args = Vec::with_capacity(6 + claim.verdicts.len());
+        let mut packed = Packed::new(claim.verdicts);
+        let mut args = Vec::with_capacity(6 + packed.args.len());
         args.push(session.to_vec());
         args.push(decimal(seq));
         args.push(decimal(claim.count));
         args.push(decimal(claim.bytes));
         args.push(decimal(claim.timer_ms));
         args.push(claim.alone.map_or_else(Vec::new, |id| id.to_vec()));
-        args.extend(claim.verdicts.iter().map(|(member, verdict)| verdict.to_arg(member)));
+        args.append(&mut packed.args);
         let mut answer = self.call(&CLAIM, shard.all(Some(session)), &args).await?;
         let paused = match answer.code() {
             "OK" => false,
@@ -82,7 +83,7 @@ impl Store {
         };
         let (now_us, wait_us, timer_ms, more) = (answer.count()?, answer.int()?, answer.count()?, answer.int()? == 1);
         let solo = answer.bytes()?.try_into().ok();
-        let settled = settled_letters("claim", &answer.bytes()?)?;
+        let settled = packed.read("claim", &answer.bytes()?)?;
         let (mut ids, mut records) = (answer.list()?, answer.list()?);
         let mut jobs = Vec::with_capacity(ids.len());
         while ids.len() > 0 {

@@ -77,6 +77,55 @@ impl Verdict {
     }
 }
 
+/// Verdicts as arguments: plain successes share two of them, since they are nearly all that there is.
+pub(super) struct Packed {
+    pub(super) args: Vec<Vec<u8>>,
+    /// Which verdict each letter of the answer belongs to.
+    order: Vec<usize>,
+}
+
+impl Packed {
+    pub(super) fn new(verdicts: &[(Member, Verdict)]) -> Packed {
+        let (mut done, mut young) = (vec![b'D'], vec![b'T']);
+        let (mut order, mut order_young, mut order_rest) = (Vec::with_capacity(verdicts.len()), Vec::new(), Vec::new());
+        let mut rest = Vec::new();
+        for (at, (member, verdict)) in verdicts.iter().enumerate() {
+            match verdict {
+                Verdict::Done => {
+                    done.extend_from_slice(member.as_bytes());
+                    order.push(at);
+                }
+                Verdict::DoneYoung => {
+                    young.extend_from_slice(member.as_bytes());
+                    order_young.push(at);
+                }
+                other => {
+                    rest.push(other.to_arg(member));
+                    order_rest.push(at);
+                }
+            }
+        }
+        let mut args: Vec<Vec<u8>> = [done, young].into_iter().filter(|list| list.len() > 1).collect();
+        args.append(&mut rest);
+        order.append(&mut order_young);
+        order.append(&mut order_rest);
+        Packed { args, order }
+    }
+
+    /// The letters in the order of the verdicts.
+    pub(super) fn read(&self, operation: &str, letters: &[u8]) -> Result<Vec<Settled>, Error> {
+        let answered = settled_letters(operation, letters)?;
+        if answered.len() != self.order.len() {
+            return Err(reply::odd(operation, "as many letters as verdicts are wanted"));
+        }
+        let mut settled = vec![Settled::NotHeld; answered.len()];
+        for (at, letter) in self.order.iter().zip(answered) {
+            settled[*at] = letter;
+        }
+        Ok(settled)
+    }
+}
+
 /// Reads the letters that a script answers verdicts with.
 pub fn settled_letters(operation: &str, letters: &[u8]) -> Result<Vec<Settled>, Error> {
     letters
@@ -103,11 +152,12 @@ impl Store {
         seq: u64,
         verdicts: &[(Member, Verdict)],
     ) -> Result<Result<Vec<Settled>, Refusal>, Error> {
+        let mut packed = Packed::new(verdicts);
         let mut args = vec![session.to_vec(), decimal(seq)];
-        args.extend(verdicts.iter().map(|(member, verdict)| verdict.to_arg(member)));
+        args.append(&mut packed.args);
         let mut answer = self.call(&SETTLE, shard.all(Some(session)), &args).await?;
         match answer.code() {
-            "OK" => settled_letters("settle", &answer.bytes()?).map(Ok),
+            "OK" => packed.read("settle", &answer.bytes()?).map(Ok),
             "LOST" => Ok(Err(Refusal::Lost)),
             "STALE" => Ok(Err(Refusal::Stale)),
             _ => Err(answer.unknown()),
