@@ -73,16 +73,6 @@ impl Answer {
         self.bytes()?.try_into().map_err(|_| odd(self.operation, "no id"))
     }
 
-    /// A list within the answer.
-    pub(super) fn list(&mut self) -> Result<Answer, Error> {
-        match self.parts.next() {
-            Some(Reply::List(parts)) => {
-                Ok(Answer { operation: self.operation, code: String::new(), parts: parts.into_iter() })
-            }
-            _ => Err(odd(self.operation, "no list")),
-        }
-    }
-
     pub(super) fn next(&mut self) -> Option<Reply> {
         self.parts.next()
     }

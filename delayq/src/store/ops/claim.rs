@@ -52,6 +52,20 @@ pub struct Taken {
     pub record: Bytes,
 }
 
+/// Takes the jobs of an answer apart: for each an id, the length of its record in four bytes, and the record.
+fn taken(mut bytes: &[u8]) -> Option<Vec<Taken>> {
+    let mut jobs = Vec::new();
+    while !bytes.is_empty() {
+        let (id, rest) = bytes.split_first_chunk::<16>()?;
+        let (size, rest) = rest.split_first_chunk::<4>()?;
+        let (record, rest) = rest.split_at_checked(u32::from_be_bytes(*size) as usize)?;
+        // A copy of its own: one job that runs for hours must not keep the bytes of all others.
+        jobs.push(Taken { id: *id, record: Bytes::copy_from_slice(record) });
+        bytes = rest;
+    }
+    Some(jobs)
+}
+
 impl Store {
     /// Settles and claims.
     ///
@@ -84,12 +98,30 @@ impl Store {
         let (now_us, wait_us, timer_ms, more) = (answer.count()?, answer.int()?, answer.count()?, answer.int()? == 1);
         let solo = answer.bytes()?.try_into().ok();
         let settled = packed.read("claim", &answer.bytes()?)?;
-        let (mut ids, mut records) = (answer.list()?, answer.list()?);
-        let mut jobs = Vec::with_capacity(ids.len());
-        while ids.len() > 0 {
-            jobs.push(Taken { id: ids.id()?, record: Bytes::from(records.bytes()?) });
-        }
+        let jobs = taken(&answer.bytes()?).ok_or_else(|| answer.unknown())?;
         let timer = u64::try_from(wait_us).ok().map(|us| (Duration::from_micros(us), timer_ms));
         Ok(Ok(Claimed { now_us, paused, timer, more, solo, settled, jobs }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_are_taken_apart_and_cut_off_ones_refused() {
+        let mut bytes = Vec::new();
+        for (id, record) in [([1; 16], &b"first"[..]), ([2; 16], b""), ([3; 16], &[0xff; 70_000])] {
+            bytes.extend_from_slice(&id);
+            bytes.extend_from_slice(&(record.len() as u32).to_be_bytes());
+            bytes.extend_from_slice(record);
+        }
+        let jobs = taken(&bytes).expect("whole");
+        let seen: Vec<(u8, usize)> = jobs.iter().map(|job| (job.id[0], job.record.len())).collect();
+        assert_eq!(seen, [(1, 5), (2, 0), (3, 70_000)]);
+        for end in [1, 15, 16, 19, 20, 24, bytes.len() - 1] {
+            assert!(taken(&bytes[..end]).is_none(), "{end} bytes");
+        }
+        assert!(taken(&[]).expect("none").is_empty());
     }
 }
