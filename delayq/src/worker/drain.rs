@@ -7,6 +7,8 @@ use crate::store::ops::{Closed, Verdict};
 
 /// How long the last settling is tried.
 const LAST_WORDS: Duration = Duration::from_secs(5);
+/// How long a marker that this lane gave away and took itself may be on its way.
+const OWN_MARKER: Duration = Duration::from_millis(100);
 /// How long stopped runs are waited for.
 const STOPPING: Duration = Duration::from_secs(1);
 
@@ -16,9 +18,7 @@ impl Pump {
         self.probe = None;
         self.start_backlog();
         self.hub.slots.add_permits(std::mem::take(&mut self.granted));
-        // No longer listening before the clock is passed on: the marker must not come back here.
-        self.baton.abort();
-        let _ = (&mut self.baton).await;
+        self.stop_listening().await;
         let grace = Instant::now() + self.hub.grace;
         self.settle_until(grace, |pump| pump.lane.runs.len() == 0 && pump.verdicts.is_empty()).await;
         let unfinished = self.lane.runs.len();
@@ -36,6 +36,24 @@ impl Pump {
         }
         self.settle_until(Instant::now() + LAST_WORDS, |pump| pump.verdicts.is_empty()).await;
         self.close().await;
+    }
+
+    /// Lets go of the clock while the connection that listens is still alive: the server would hand a marker to it for as
+    /// long as it doesn't know that it is gone. Whoever takes this marker watches the clock. If that is this lane, it no longer
+    /// listens, and the close passes the clock on; if it is another, it has it already.
+    async fn stop_listening(&mut self) {
+        if self.listening && self.store.pass(&self.lane.shard).await.is_ok() {
+            let deadline = tokio::time::Instant::now() + OWN_MARKER;
+            while self.listening {
+                match tokio::time::timeout_at(deadline, self.controls.recv()).await {
+                    Ok(Some(control)) => self.obey(control),
+                    Ok(None) | Err(_) => break,
+                }
+            }
+        }
+        self.baton.abort();
+        // Stopped on purpose: what it says of that is nothing new.
+        let _ = (&mut self.baton).await;
     }
 
     /// Settles what comes in, until all is done or the time is over.
