@@ -74,6 +74,12 @@ impl Target {
         if !matches!(scheme, "redis" | "rediss" | "redis+unix" | "unix") {
             return Err(refused(&"it starts with none of the known schemes"));
         }
+        if url.contains('#') {
+            // The client reads "#insecure" as: don't check the host name.
+            return Err(refused(
+                &"it has a '#' part; a server's certificate is always checked, and a '#' in a password is written %23",
+            ));
+        }
         if settings.pool_size == 0 || settings.connect_timeout.is_zero() || settings.response_timeout.is_zero() {
             return Err(Error::new(
                 ErrorKind::Config,
@@ -257,4 +263,17 @@ fn version(hello: &Value) -> Option<(u32, u32)> {
     let version = text(fields.get(at + 1)?)?;
     let mut numbers = version.split('.').map(|part| part.parse().ok());
     Some((numbers.next()??, numbers.next()??))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn certificates_can_not_be_left_unchecked() {
+        let refused = Target::parse("rediss://user:SECRET@localhost:6379/#insecure", Settings::default()).err();
+        let refused = refused.expect("refused").to_string();
+        assert!(refused.contains("always checked") && !refused.contains("SECRET"), "{refused}");
+        assert!(Target::parse("rediss://user:secret@localhost:6379/", Settings::default()).is_ok());
+    }
 }
