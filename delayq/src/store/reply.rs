@@ -34,7 +34,7 @@ impl Answer {
     }
 
     /// The answer where only this code says that it was done.
-    pub(super) fn expect(self, code: &str) -> Result<Answer, Error> {
+    pub(super) fn require(self, code: &str) -> Result<Answer, Error> {
         if self.code == code { Ok(self) } else { Err(self.unknown()) }
     }
 

@@ -60,7 +60,7 @@ impl Store {
             page.until_ms.map(decimal).unwrap_or_default(),
             decimal(u8::from(page.whole)),
         ];
-        let mut answer = self.call(&DEAD_LIST, shard.all(None), &args).await?.expect("OK")?;
+        let mut answer = self.call(&DEAD_LIST, shard.all(None), &args).await?.require("OK")?;
         let mut rows = Vec::with_capacity(answer.len() / 4);
         while answer.len() > 0 {
             rows.push(DeadRow {

@@ -23,7 +23,7 @@ impl Store {
     /// # Errors
     /// The call failed. If it may have happened, a letter that is repeated answers [`Redriven::NotDead`].
     pub async fn dead_redrive(&self, shard: &Shard, ids: &[Vec<u8>]) -> Result<Vec<Redriven>, Error> {
-        let mut answer = self.call(&DEAD_REDRIVE, shard.all(None), ids).await?.expect("OK")?;
+        let mut answer = self.call(&DEAD_REDRIVE, shard.all(None), ids).await?.require("OK")?;
         let letters = answer.bytes()?;
         letters
             .iter()

@@ -10,6 +10,6 @@ impl Store {
     /// # Errors
     /// The call failed; it may be repeated.
     pub async fn pass(&self, shard: &Shard) -> Result<(), Error> {
-        self.call(&PASS, shard.all(None), &[]).await?.expect("OK").map(drop)
+        self.call(&PASS, shard.all(None), &[]).await?.require("OK").map(drop)
     }
 }

@@ -10,7 +10,7 @@ impl Store {
     /// # Errors
     /// The call failed; it may be repeated.
     pub async fn pause(&self, shard: &Shard, paused: bool) -> Result<bool, Error> {
-        let mut answer = self.call(&PAUSE, shard.all(None), &[decimal(u8::from(paused))]).await?.expect("OK")?;
+        let mut answer = self.call(&PAUSE, shard.all(None), &[decimal(u8::from(paused))]).await?.require("OK")?;
         Ok(answer.int()? == 1)
     }
 }

@@ -20,7 +20,7 @@ impl Store {
     /// # Errors
     /// The call failed.
     pub async fn sessions(&self, shard: &Shard) -> Result<Vec<Session>, Error> {
-        let mut answer = self.call(&SESSIONS, shard.all(None), &[decimal(SESSIONS_MAX)]).await?.expect("OK")?;
+        let mut answer = self.call(&SESSIONS, shard.all(None), &[decimal(SESSIONS_MAX)]).await?.require("OK")?;
         let _now = answer.count()?;
         let mut sessions = Vec::with_capacity(answer.len() / 2);
         while answer.len() > 0 {
