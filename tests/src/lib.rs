@@ -44,6 +44,35 @@ pub async fn soon<F: Future>(what: &str, future: F) -> F::Output {
     }
 }
 
+/// A folder of a test's own, gone with it.
+#[derive(Debug)]
+pub struct Folder(std::path::PathBuf);
+
+impl Folder {
+    /// A new one under the system's folder for temporary files.
+    ///
+    /// # Panics
+    /// It can't be made.
+    pub fn new(what: &str) -> Folder {
+        static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+        let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("delayq-{what}-{}-{count}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder can be made");
+        Folder(path)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &std::path::Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
 /// A private server and a client on it.
 ///
 /// # Panics

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
+use delayq::engine::embedded::{Clock, EmbeddedEngine};
 use delayq::engine::redis::{RedisEngine, Settings, Target};
 use delayq::engine::{Engine, Reply};
 use delayq::envelope::Record;
@@ -21,8 +22,10 @@ use delayq::store::{Prefix, SCRIPTS, SessionId, Shard, Store};
 use delayq::{Error, ErrorKind};
 use delayq_redis_fixture::RedisServer;
 
+use crate::Folder;
+
 pub use hand::{Hand, Run, Runs, ask};
-pub use raw::{RawKeys, RedisKeys, Value};
+pub use raw::{EmbeddedKeys, RawKeys, RedisKeys, Value};
 
 /// The bytes of a job's id.
 pub type Id = [u8; 16];
@@ -141,6 +144,7 @@ pub struct World {
     damaged: AtomicBool,
     /// Kept running as long as a world needs it.
     server: Option<Arc<RedisServer>>,
+    folder: Option<Arc<Folder>>,
 }
 
 impl World {
@@ -150,7 +154,7 @@ impl World {
         let queue = format!("q{}", COUNT.fetch_add(1, Ordering::Relaxed));
         let store = Store::new(engine.clone(), Prefix::default());
         let shard = store.shard(&queue, 0).expect("a valid name");
-        World { store, shard, engine, keys, damaged: AtomicBool::new(false), server: None }
+        World { store, shard, engine, keys, damaged: AtomicBool::new(false), server: None, folder: None }
     }
 
     /// A fresh queue on a server.
@@ -180,10 +184,29 @@ impl World {
         world
     }
 
+    /// A fresh queue in memory.
+    pub async fn in_memory() -> World {
+        let engine = EmbeddedEngine::connect("sqlite::memory:", Clock::system()).await.expect("SQLite opens");
+        World::new(Arc::new(engine.clone()), Arc::new(EmbeddedKeys(engine)))
+    }
+
+    /// A fresh queue in a file. Its keys are looked at by another connection, as another process would.
+    pub async fn in_file() -> World {
+        let folder = Folder::new("store");
+        // Nobody cuts the power here, and a thousand flushes take their time.
+        let url = format!("sqlite://{}?synchronous=normal", folder.path().join("jobs.db").display());
+        let engine = EmbeddedEngine::connect(&url, Clock::system()).await.expect("the file opens");
+        let other = EmbeddedEngine::connect(&url, Clock::system()).await.expect("the file opens twice");
+        let mut world = World::new(Arc::new(engine), Arc::new(EmbeddedKeys(other)));
+        world.folder = Some(Arc::new(folder));
+        world
+    }
+
     /// Another fresh queue on the same engine.
     pub fn sibling(&self) -> World {
         let mut sibling = World::new(self.engine.clone(), self.keys.clone());
         sibling.server.clone_from(&self.server);
+        sibling.folder.clone_from(&self.folder);
         sibling
     }
 
@@ -420,6 +443,24 @@ macro_rules! store_cases {
             $(#[tokio::test]
             async fn $case() {
                 let world = $crate::store_kit::World::on_shared_redis().await;
+                super::$case(&world).await;
+                world.finish().await;
+            })+
+        }
+
+        mod memory {
+            $(#[tokio::test]
+            async fn $case() {
+                let world = $crate::store_kit::World::in_memory().await;
+                super::$case(&world).await;
+                world.finish().await;
+            })+
+        }
+
+        mod file {
+            $(#[tokio::test]
+            async fn $case() {
+                let world = $crate::store_kit::World::in_file().await;
                 super::$case(&world).await;
                 world.finish().await;
             })+

@@ -404,6 +404,19 @@ fn the_documented_acl_allows_each_command() {
     );
 }
 
+#[test]
+fn the_embedded_keyspace_has_each_command_and_no_other() {
+    let there: BTreeSet<String> = delayq::engine::embedded::command_names().map(str::to_lowercase).collect();
+    let said = commands();
+    let missing: Vec<String> = said.difference(&there).cloned().collect();
+    none(
+        &missing,
+        "The scripts call these: add them to engine/embedded/commands.rs, where they must answer as in Redis.",
+    );
+    let idle: Vec<String> = there.difference(&said).cloned().collect();
+    none(&idle, "No script calls these any more: take them out of engine/embedded/commands.rs.");
+}
+
 /// The fenced blocks of a document: the words after each opening fence.
 fn fences(text: &str) -> Vec<String> {
     let fence = |line: &str| line.trim_start().strip_prefix("```").map(|words| words.trim().to_owned());

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::flush::Flushers;
 use super::{Client, Inner};
+use crate::engine::Engine;
 use crate::engine::redis::{RedisEngine, Settings, Target};
 use crate::error::{Error, ErrorKind};
 use crate::limits;
@@ -69,6 +70,15 @@ impl ClientBuilder {
         self
     }
 
+    async fn engine(&self, url: &str) -> Result<(Arc<dyn Engine>, String), Error> {
+        if url.starts_with("sqlite:") {
+            return embedded(url).await;
+        }
+        let target = Target::parse(url, self.settings.clone())?;
+        let shown = target.to_string();
+        Ok((Arc::new(RedisEngine::connect(target).await?), shown))
+    }
+
     /// Connects.
     ///
     /// # Errors
@@ -88,10 +98,8 @@ impl ClientBuilder {
             Some(prefix) => Prefix::new(prefix)?,
             None => Prefix::default(),
         };
-        let target = Target::parse(url, self.settings)?;
-        let shown = target.to_string();
-        let engine = RedisEngine::connect(target).await?;
-        let store = Store::new(Arc::new(engine), prefix);
+        let (engine, shown) = self.engine(url).await?;
+        let store = Store::new(engine, prefix);
         Ok(Client {
             inner: Arc::new(Inner {
                 flushers: Flushers::new(store.clone()),
@@ -102,4 +110,21 @@ impl ClientBuilder {
             }),
         })
     }
+}
+
+#[cfg(feature = "embedded")]
+async fn embedded(url: &str) -> Result<(Arc<dyn Engine>, String), Error> {
+    use crate::engine::embedded::{Clock, EmbeddedEngine};
+
+    let engine = EmbeddedEngine::connect(url, Clock::system()).await?;
+    let shown = engine.shown().to_owned();
+    Ok((Arc::new(engine), shown))
+}
+
+#[cfg(not(feature = "embedded"))]
+async fn embedded(_url: &str) -> Result<(Arc<dyn Engine>, String), Error> {
+    Err(Error::new(
+        ErrorKind::Unsupported,
+        "this program was built without the embedded engine: add the feature, delayq = { features = [\"embedded\"] }",
+    ))
 }

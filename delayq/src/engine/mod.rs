@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use crate::error::Error;
 
+#[cfg(feature = "embedded")]
+pub mod embedded;
 pub mod redis;
 
 /// A boxed future.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use delayq::engine::BoxFuture;
+use delayq::engine::embedded::{EmbeddedEngine, Stored};
 use redis::aio::MultiplexedConnection;
 
 /// A key's value, of one of the types that the store uses.
@@ -126,5 +127,39 @@ impl RawKeys for RedisKeys {
             let (seconds, micros): (u64, u64) = self.ask("TIME", &[]).await;
             seconds * 1_000_000 + micros
         })
+    }
+}
+
+/// The keyspace of an embedded engine.
+pub struct EmbeddedKeys(pub EmbeddedEngine);
+
+impl RawKeys for EmbeddedKeys {
+    fn names<'a>(&'a self, prefix: &'a [u8]) -> BoxFuture<'a, Vec<Vec<u8>>> {
+        Box::pin(async move { self.0.names(prefix).await.expect("the database answers") })
+    }
+
+    fn read<'a>(&'a self, key: &'a [u8]) -> BoxFuture<'a, Option<Value>> {
+        Box::pin(async move {
+            Some(match self.0.read(key).await.expect("the database answers")? {
+                Stored::Hash(fields) => Value::Hash(fields),
+                Stored::Sorted(members) => Value::Sorted(members),
+                Stored::Set(members) => Value::Set(members),
+                Stored::Text(text) => Value::Text(text),
+            })
+        })
+    }
+
+    fn write<'a>(&'a self, key: &'a [u8], value: Option<&'a Value>) -> BoxFuture<'a, ()> {
+        let value = value.cloned().map(|value| match value {
+            Value::Hash(fields) => Stored::Hash(fields),
+            Value::Sorted(members) => Stored::Sorted(members),
+            Value::Set(members) => Stored::Set(members),
+            Value::Text(text) => Stored::Text(text),
+        });
+        Box::pin(async move { self.0.write(key, value).await.expect("the database answers") })
+    }
+
+    fn now_us(&self) -> BoxFuture<'_, u64> {
+        Box::pin(async move { self.0.now_us().await.expect("the database answers") })
     }
 }

@@ -49,11 +49,16 @@ async fn a_b_sessions_are_lost_when_their_leases_run_out(world: &World) {
     let run = short.take_one().await;
     assert_eq!(rescue(world, &short, 10).await, Rescue::Alive);
     let expires = world.score("sessions", short.id).await.unwrap();
-    while world.now_ms().await < expires {
-        assert_eq!(other.beat().await.lost, Vec::<[u8; 16]>::new());
+    let lost = loop {
+        let lost = other.beat().await.lost;
+        let now = world.now_ms().await;
+        if !lost.is_empty() {
+            assert!(now >= expires, "{now} is before {expires}");
+            break lost;
+        }
+        assert!(now < expires + 5000, "nobody says that it is lost");
         tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    let lost = other.beat().await.lost;
+    };
     assert_eq!(lost, [short.id]);
     assert_eq!(rescue(world, &short, 10).await, took(false, 1));
     assert_eq!(short.try_settle(&[(run.member, Verdict::Done)]).await, Err(Refusal::Lost));

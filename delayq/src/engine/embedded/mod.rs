@@ -1,0 +1,346 @@
+//! The embedded engine: the same scripts, run in process over a keyspace in SQLite.
+//!
+//! A script is one transaction. Scripts that wait while another commits go into one transaction together, each behind a
+//! savepoint of its own, so that many of them cost one write to the disk.
+
+mod commands;
+mod failure;
+mod keyspace;
+mod lua;
+mod place;
+mod raw;
+mod sql;
+mod wake;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::sync::oneshot;
+
+use super::{BoxFuture, Engine, Marker, Reply, Script};
+use crate::error::{Error, ErrorKind};
+
+use failure::Fault;
+use keyspace::{Keyspace, Kind};
+use lua::Interpreter;
+pub(crate) use place::Place;
+pub use raw::Stored;
+use wake::Bell;
+
+/// How many scripts go into one transaction at most.
+const GROUP_MAX: usize = 256;
+
+/// The commands that scripts may use here.
+pub fn command_names() -> impl Iterator<Item = &'static str> {
+    commands::names()
+}
+
+/// The store's clock: µs since 1970.
+#[derive(Clone)]
+pub struct Clock(Arc<dyn Fn() -> u64 + Send + Sync>);
+
+impl Clock {
+    /// The machine's.
+    pub fn system() -> Clock {
+        Clock::from(|| SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64))
+    }
+
+    /// Another one.
+    pub fn from(now_us: impl Fn() -> u64 + Send + Sync + 'static) -> Clock {
+        Clock(Arc::new(now_us))
+    }
+}
+
+/// Scripts on a database in this process.
+#[derive(Clone)]
+pub struct EmbeddedEngine(Arc<Shared>);
+
+struct Shared {
+    line: Mutex<Line>,
+    machine: Mutex<Interpreter>,
+    bell: Bell,
+    shown: String,
+}
+
+/// What waits to be done.
+#[derive(Default)]
+struct Line {
+    waiting: Vec<Task>,
+    /// Somebody is working on it, and looks again before it stops.
+    served: bool,
+}
+
+enum Work {
+    Script {
+        script: &'static Script,
+        keys: Vec<Vec<u8>>,
+        args: Vec<Vec<u8>>,
+    },
+    /// Takes a marker from the first of these keys that has one.
+    Pop {
+        keys: Vec<Vec<u8>>,
+    },
+    /// Looks at keys, or damages them.
+    Raw(raw::Request),
+}
+
+enum Done {
+    Reply(Reply),
+    Marker(Option<Marker>),
+    Raw(raw::Answer),
+}
+
+struct Task {
+    work: Work,
+    tell: oneshot::Sender<Result<Done, Error>>,
+}
+
+impl Work {
+    fn name(&self) -> &'static str {
+        match self {
+            Work::Script { script, .. } => script.name,
+            Work::Pop { .. } => "wait",
+            Work::Raw(_) => "raw",
+        }
+    }
+}
+
+impl EmbeddedEngine {
+    /// Opens a database by its URL, and makes it if there is none.
+    ///
+    /// # Errors
+    /// The URL can't be used; the file can't be opened, written or trusted.
+    pub async fn connect(url: &str, clock: Clock) -> Result<EmbeddedEngine, Error> {
+        let place = Place::parse(url)?;
+        // Opening reads and writes: it is kept off the async threads.
+        let opened = tokio::task::spawn_blocking(move || {
+            let shown = place.to_string();
+            EmbeddedEngine::open(&place, clock, shown.clone()).map_err(|fault| fault.into_error("opening", &shown))
+        });
+        match opened.await {
+            Ok(opened) => opened,
+            Err(_) => Err(Error::new(ErrorKind::Unavailable, "the runtime ended while the database was opened")),
+        }
+    }
+
+    /// The database, as messages name it.
+    pub fn shown(&self) -> &str {
+        &self.0.shown
+    }
+
+    fn open(place: &Place, clock: Clock, shown: String) -> Result<EmbeddedEngine, Fault> {
+        let machine = Interpreter::new(Keyspace::open(place, clock)?)?;
+        let bell = match place {
+            Place::Memory => Bell::inside(),
+            Place::File { path, .. } => Bell::beside(path).map_err(|error| {
+                // As SQLite would say it of its own companions of the file.
+                let code = if error.kind() == std::io::ErrorKind::PermissionDenied {
+                    rusqlite::ffi::SQLITE_READONLY
+                } else {
+                    rusqlite::ffi::SQLITE_CANTOPEN
+                };
+                Fault::Sqlite(rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), Some(error.to_string())))
+            })?,
+        };
+        Ok(EmbeddedEngine(Arc::new(Shared { line: Mutex::default(), machine: Mutex::new(machine), bell, shown })))
+    }
+
+    async fn ask(&self, work: Work) -> Result<Done, Error> {
+        let name = work.name();
+        let (tell, told) = oneshot::channel();
+        let serve = {
+            let mut line = self.0.line();
+            line.waiting.push(Task { work, tell });
+            !std::mem::replace(&mut line.served, true)
+        };
+        if serve {
+            // A blocking thread also holds tokio's paused clock still until the work is done.
+            let server = Server { shared: self.0.clone(), done: false };
+            tokio::task::spawn_blocking(move || server.serve());
+        }
+        told.await.unwrap_or_else(|_| {
+            Err(Error::new(
+                ErrorKind::Unknown,
+                format!("{name} may have happened or not: the runtime that worked on {} ended", self.0.shown),
+            ))
+        })
+    }
+}
+
+impl Shared {
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Works off the line. One at a time: whoever finds nobody serving becomes the one.
+struct Server {
+    shared: Arc<Shared>,
+    /// It left when there was nothing to do: from then on the line may be another one's.
+    done: bool,
+}
+
+impl Server {
+    fn serve(mut self) {
+        let shared = self.shared.clone();
+        let mut machine = shared.machine.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let group: Vec<Task> = {
+                let mut line = shared.line();
+                if line.waiting.is_empty() {
+                    line.served = false;
+                    self.done = true;
+                    return;
+                }
+                let most = line.waiting.len().min(GROUP_MAX);
+                line.waiting.drain(..most).collect()
+            };
+            let (tasks, tells): (Vec<Work>, Vec<_>) = group.into_iter().map(|task| (task.work, task.tell)).unzip();
+            let (done, woke) = shared.group(&mut machine, &tasks);
+            if woke {
+                shared.bell.ring();
+            }
+            for (tell, done) in tells.into_iter().zip(done) {
+                // Who asked may have stopped listening.
+                let _ = tell.send(done);
+            }
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if self.done {
+            return;
+        }
+        if std::thread::panicking() {
+            // Who waits is told that the outcome isn't known.
+            let mut line = self.shared.line();
+            line.served = false;
+            line.waiting.clear();
+            return;
+        }
+        // The runtime it was handed to ended before it began. Other runtimes' calls may stand in the line by now.
+        let next = Server { shared: self.shared.clone(), done: false };
+        std::thread::spawn(move || next.serve());
+    }
+}
+
+impl Shared {
+    /// One transaction for all; if it breaks, one for each.
+    fn group(&self, machine: &mut Interpreter, tasks: &[Work]) -> (Vec<Result<Done, Error>>, bool) {
+        match together(machine, tasks) {
+            Ok((done, woke)) => {
+                let named = done.into_iter().zip(tasks);
+                let done = named.map(|(done, task)| done.map_err(|fault| fault.into_error(task.name(), &self.shown)));
+                (done.collect(), woke)
+            }
+            Err(fault) => {
+                machine.space().roll_back();
+                if let [task] = tasks {
+                    return (vec![Err(fault.into_error(task.name(), &self.shown))], false);
+                }
+                let (mut all, mut any_woke) = (Vec::with_capacity(tasks.len()), false);
+                for task in tasks {
+                    let (done, woke) = self.group(machine, std::slice::from_ref(task));
+                    all.extend(done);
+                    any_woke |= woke;
+                }
+                (all, any_woke)
+            }
+        }
+    }
+}
+
+/// The tasks in one transaction: a task that fails by itself takes back what it did, the others stay. An error is the
+/// transaction's.
+#[allow(clippy::type_complexity)]
+fn together(machine: &mut Interpreter, tasks: &[Work]) -> Result<(Vec<Result<Done, Fault>>, bool), Fault> {
+    machine.space().begin()?;
+    let mut all = Vec::with_capacity(tasks.len());
+    let several = tasks.len() > 1;
+    for task in tasks {
+        if several {
+            machine.space().save()?;
+        }
+        let done = match task {
+            Work::Script { script, keys, args } => machine.run(script, keys, args).map(Done::Reply),
+            Work::Pop { keys } => pop(&mut machine.space(), keys).map(Done::Marker),
+            Work::Raw(request) => raw::answer(&mut machine.space(), request).map(Done::Raw),
+        };
+        match done {
+            Err(fault) if fault.ends_transaction() || !several => return Err(fault),
+            Err(fault) => {
+                machine.space().undo()?;
+                all.push(Err(fault));
+            }
+            Ok(done) => {
+                if several {
+                    machine.space().release()?;
+                }
+                all.push(Ok(done));
+            }
+        }
+    }
+    let woke = machine.space().commit()?;
+    Ok((all, woke))
+}
+
+fn pop(space: &mut Keyspace, keys: &[Vec<u8>]) -> Result<Option<Marker>, Fault> {
+    for key in keys {
+        let slot = space.typed(key, Kind::Sorted)?;
+        space.wait_for(slot);
+        if let Some(due) = commands::pop_first(space, slot)? {
+            return Ok(Some(Marker { key: key.clone(), due_ms: due.max(0.0) as u64 }));
+        }
+    }
+    Ok(None)
+}
+
+impl fmt::Debug for EmbeddedEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("EmbeddedEngine").field(&self.0.shown).finish()
+    }
+}
+
+impl Engine for EmbeddedEngine {
+    fn run<'a>(
+        &'a self,
+        script: &'static Script,
+        keys: &'a [Vec<u8>],
+        args: &'a [Vec<u8>],
+    ) -> BoxFuture<'a, Result<Reply, Error>> {
+        Box::pin(async move {
+            match self.ask(Work::Script { script, keys: keys.to_vec(), args: args.to_vec() }).await? {
+                Done::Reply(reply) => Ok(reply),
+                _ => Err(Error::corrupt("a script was answered by something else")),
+            }
+        })
+    }
+
+    fn wait<'a>(&'a self, keys: &'a [Vec<u8>], timeout: Duration) -> BoxFuture<'a, Result<Option<Marker>, Error>> {
+        Box::pin(async move {
+            let until = tokio::time::Instant::now() + timeout;
+            // Listening begins before the look: what is put in between rings.
+            let mut rings = self.0.bell.listen();
+            loop {
+                if let Done::Marker(Some(marker)) = self.ask(Work::Pop { keys: keys.to_vec() }).await? {
+                    return Ok(Some(marker));
+                }
+                let now = tokio::time::Instant::now();
+                if now >= until {
+                    return Ok(None);
+                }
+                let look = self.0.bell.patience().map_or(until, |patience| until.min(now + patience));
+                // The bell lives as long as this engine; a ring or the time, both mean: look.
+                let _ = tokio::time::timeout_at(look, rings.changed()).await;
+            }
+        })
+    }
+
+    fn dedicated(&self) -> Arc<dyn Engine> {
+        // There is one database, and nothing that could block it for long.
+        Arc::new(self.clone())
+    }
+}
