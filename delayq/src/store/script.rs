@@ -44,6 +44,7 @@ scripts! {
     DEAD_DELETE = "dead_delete" uses "base" "record" "ends" "shard";
     DEAD_LIST = "dead_list" uses "base" "shard";
     DEAD_REDRIVE = "dead_redrive" uses "base" "record" "arm" "ends" "shard";
+    DUE_LIST = "due_list" uses "base" "shard";
     ENQUEUE = "enqueue" uses "base" "record" "arm" "ends";
     INSPECT = "inspect" uses "base" "record" "ends" "shard";
     OPEN = "open" uses "base" "arm" "shard";
