@@ -1,11 +1,11 @@
 //! Three jobs, each fired on time; one always fails, is retried, and becomes a dead letter.
 //!
-//! Run it: `cargo run --example quickstart`. It starts a private redis-server; with `DELAYQ_URL` set it uses that Redis.
+//! Run it: `cargo run --example quickstart`. It needs no server: the jobs are kept in memory, by the embedded engine. With
+//! `DELAYQ_URL=redis://127.0.0.1/` it uses that Redis, with `DELAYQ_URL=sqlite://jobs.db` that file.
 
 use std::time::{Duration, Instant};
 
 use delayq::{Client, Job, JobContext, JobResult, Worker, delayed_job};
-use delayq_redis_fixture::RedisServer;
 use tokio::sync::mpsc;
 
 #[delayed_job(name = "cancel_order", version = 1, queue = "quickstart")]
@@ -62,16 +62,7 @@ impl Job for ChargeCard {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // Kept until the end: dropping it stops the server.
-    let (_server, url) = match std::env::var("DELAYQ_URL") {
-        Ok(url) => (None, url),
-        Err(_) => {
-            let server = RedisServer::start()?;
-            let url = server.url();
-            (Some(server), url)
-        }
-    };
-
+    let url = std::env::var("DELAYQ_URL").unwrap_or_else(|_| "sqlite::memory:".to_owned());
     let client = Client::connect(&url).await?;
     println!("Scheduled:");
     client.schedule::<CancelOrder>(Duration::from_secs(1)).send(CancelOrder { order_id: 42 }).await?;

@@ -69,6 +69,8 @@ mod error;
 mod job;
 pub mod layer;
 mod registry;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod trace;
 mod worker;
 

@@ -99,8 +99,12 @@ impl ClientBuilder {
             None => Prefix::default(),
         };
         let (engine, shown) = self.engine(url).await?;
+        Ok(self.over(engine, shown, prefix))
+    }
+
+    fn over(&self, engine: Arc<dyn Engine>, shown: String, prefix: Prefix) -> Client {
         let store = Store::new(engine, prefix);
-        Ok(Client {
+        Client {
             inner: Arc::new(Inner {
                 flushers: Flushers::new(store.clone()),
                 store,
@@ -108,7 +112,7 @@ impl ClientBuilder {
                 send_deadline: self.send_deadline,
                 payload_limit: self.payload_limit,
             }),
-        })
+        }
     }
 }
 
@@ -127,4 +131,16 @@ async fn embedded(_url: &str) -> Result<(Arc<dyn Engine>, String), Error> {
         ErrorKind::Unsupported,
         "this program was built without the embedded engine: add the feature, delayq = { features = [\"embedded\"] }",
     ))
+}
+
+#[cfg(feature = "testing")]
+impl Client {
+    /// A client on a database of its own in memory, by a clock that the caller moves.
+    pub(crate) fn in_memory(now_us: impl Fn() -> u64 + Send + Sync + 'static) -> Result<Client, Error> {
+        use crate::engine::embedded::{Clock, EmbeddedEngine};
+
+        let engine = EmbeddedEngine::in_memory(Clock::from(now_us))?;
+        let shown = engine.shown().to_owned();
+        Ok(ClientBuilder::default().over(Arc::new(engine), shown, Prefix::default()))
+    }
 }

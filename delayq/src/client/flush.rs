@@ -71,6 +71,15 @@ impl Flushers {
             .collect()
     }
 
+    /// The queues that something was sent to.
+    #[cfg(feature = "testing")]
+    pub(super) fn queues(&self) -> Vec<String> {
+        let by_queue = self.by_queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queues: Vec<String> = by_queue.keys().cloned().collect();
+        queues.sort_unstable();
+        queues
+    }
+
     fn task(&self, shard: &Shard) -> mpsc::Sender<Parcel> {
         let mut by_queue = self.by_queue.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(task) = by_queue.get(shard.queue()).filter(|task| !task.is_closed()) {

@@ -6,13 +6,23 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
+#[cfg(feature = "testing")]
+use std::{borrow::Cow, sync::Arc};
+
+#[cfg(feature = "testing")]
+use bytes::Bytes;
+
 use super::Client;
 use super::flush::parcels;
 use super::handle::JobHandle;
 use crate::clock::{When, delay_ms};
 use crate::envelope;
+#[cfg(feature = "testing")]
+use crate::envelope::Envelope;
 use crate::error::{Error, ErrorKind};
 use crate::job::{JobId, JobType, check_name};
+#[cfg(feature = "testing")]
+use crate::job::{JobRequest, Meta};
 use crate::limits::UNIQUE_KEY_BYTES_MAX;
 use crate::store::ops::{NewJob, Options, Sent};
 use crate::trace;
@@ -193,6 +203,36 @@ impl<J: JobType> Schedule<J> {
                 envelope: envelope::encode(J::NAME, J::VERSION, trace_parent.as_deref(), &payload),
             },
         ))
+    }
+}
+
+#[cfg(feature = "testing")]
+impl Client {
+    /// The queues that something was sent to.
+    pub(crate) fn sent_queues(&self) -> Vec<String> {
+        self.inner.flushers.queues()
+    }
+
+    /// The request that a run of this job would be, as if it had been sent and were due now.
+    pub(crate) fn request<J: JobType>(&self, job: &J, attempt: u32, now_us: u64) -> Result<JobRequest, Error> {
+        let (queue, sent) = self.enqueue::<J>().encode(job, 1)?;
+        let envelope = Bytes::from(sent.envelope);
+        let read = Envelope::decode(&envelope).map_err(|malformed| Error::corrupt(malformed.0))?;
+        Ok(JobRequest::new(Meta {
+            id: JobId::from_bytes(sent.id),
+            name: Cow::Borrowed(J::NAME),
+            version: J::VERSION,
+            queue: Arc::from(queue),
+            attempt,
+            attempts_max: (J::MAX_RETRIES < u32::from(u16::MAX) - 1).then_some(J::MAX_RETRIES + 1),
+            free_returns: 0,
+            run_token: now_us / 1000,
+            due_ms: now_us / 1000,
+            enqueued_ms: now_us / 1000,
+            claimed_us: now_us,
+            trace_parent: read.trace_parent.map(str::to_owned),
+            payload: envelope.slice(read.payload_at..),
+        }))
     }
 }
 

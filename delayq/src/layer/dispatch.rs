@@ -48,6 +48,8 @@ impl Service<JobRequest> for Dispatch {
 }
 
 async fn run(request: JobRequest, data: Arc<Data>) -> Result<Outcome, BoxError> {
+    #[cfg(feature = "testing")]
+    let _watched = request.extensions().get::<PanicWatch>().cloned().map(Watched);
     let Some(registered) = request.resolved().cloned() else {
         return Err("the request was not resolved: put ResolveLayer around Dispatch".into());
     };
@@ -106,5 +108,30 @@ impl fmt::Display for HandlerError {
 impl std::error::Error for HandlerError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.error.source()
+    }
+}
+
+/// Sees whether a handler panicked, whatever the layers around it make of that.
+#[cfg(feature = "testing")]
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PanicWatch(Arc<std::sync::atomic::AtomicBool>);
+
+#[cfg(feature = "testing")]
+impl PanicWatch {
+    pub(crate) fn saw_one(&self) -> bool {
+        self.0.load(std::sync::atomic::Ordering::Relaxed)
+    }
+}
+
+/// Dropped with the run, in the middle of a panic if there is one.
+#[cfg(feature = "testing")]
+struct Watched(PanicWatch);
+
+#[cfg(feature = "testing")]
+impl Drop for Watched {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.0.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
     }
 }

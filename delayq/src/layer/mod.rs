@@ -33,6 +33,8 @@ pub use stack::JobService;
 pub use timeout::{TimedOut, Timeout, TimeoutLayer};
 pub use trace::{Trace, TraceLayer};
 
+#[cfg(feature = "testing")]
+pub(crate) use dispatch::PanicWatch;
 pub(crate) use retry::{Attempts, decide};
 pub(crate) use stack::Stack;
 

@@ -220,7 +220,7 @@ impl Worker {
         result
     }
 
-    fn prepare(self) -> Result<Parts, Error> {
+    pub(super) fn prepare(self) -> Result<Parts, Error> {
         let config = |text: String| Error::new(ErrorKind::Config, text);
         let registry = Registry::collect(self.handlers)?;
         registry.require(&self.required)?;
@@ -274,11 +274,11 @@ impl Worker {
 }
 
 /// A worker, checked and put together.
-struct Parts {
-    hub: Arc<Hub>,
-    store: Store,
-    service: JobService,
-    lanes: Vec<Arc<Lane>>,
+pub(super) struct Parts {
+    pub(super) hub: Arc<Hub>,
+    pub(super) store: Store,
+    pub(super) service: JobService,
+    pub(super) lanes: Vec<Arc<Lane>>,
 }
 
 impl std::fmt::Debug for Worker {

@@ -4,6 +4,8 @@ mod alarm;
 mod alone;
 mod baton;
 mod builder;
+#[cfg(feature = "testing")]
+mod by_hand;
 mod drain;
 mod execute;
 mod lane;
@@ -14,6 +16,8 @@ mod runs;
 mod shutdown;
 
 pub use builder::Worker;
+#[cfg(feature = "testing")]
+pub(crate) use by_hand::{ByHand, Run, Step};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

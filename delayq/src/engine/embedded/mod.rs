@@ -124,6 +124,15 @@ impl EmbeddedEngine {
         }
     }
 
+    /// A database of its own in memory. Quick enough to be opened on an async thread.
+    ///
+    /// # Errors
+    /// There is no memory left for it.
+    pub fn in_memory(clock: Clock) -> Result<EmbeddedEngine, Error> {
+        let shown = Place::Memory.to_string();
+        EmbeddedEngine::open(&Place::Memory, clock, shown.clone()).map_err(|fault| fault.into_error("opening", &shown))
+    }
+
     /// The database, as messages name it.
     pub fn shown(&self) -> &str {
         &self.0.shown
