@@ -1,4 +1,4 @@
-//! Typed jobs that run later: on time, at least once, through a tower stack, on Redis.
+//! Typed jobs that run later: on time, at least once, through a tower stack, on Redis or without a server.
 //!
 //! A job is a struct with [`#[delayed_job]`](delayed_job) and a handler, [`Job`]. A [`Client`] schedules it; a [`Worker`]
 //! on any machine runs it when it is due.
@@ -58,6 +58,9 @@
 //!
 //! # Features
 //!
+//! - `embedded`: the engine without a server, for `sqlite://jobs.db` and `sqlite::memory:`. It runs the scripts that Redis
+//!   runs, in process; building it needs a C compiler.
+//! - `testing`: `delayq::testing`, where a test moves time. For `[dev-dependencies]`.
 //! - `opentelemetry`: the sender's OpenTelemetry context travels with a job. Its first run is a child of the span that
 //!   sent it, later runs are linked to that span.
 
@@ -80,6 +83,12 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/payload-migration.md")]
 struct PayloadMigration;
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/embedded.md")]
+struct Embedded;
+#[cfg(all(doctest, feature = "testing"))]
+#[doc = include_str!("../../docs/testing.md")]
+struct Testing;
 
 #[cfg(feature = "internals")]
 #[doc(hidden)]

@@ -42,7 +42,7 @@ struct Inner {
 
 impl Client {
     /// Connects with the default settings: `redis://[user:password@]host[:port][/db]`, `rediss://` for TLS, or
-    /// `redis+unix:///path/to/socket`.
+    /// `redis+unix:///path/to/socket`. With the feature `embedded` also `sqlite://path/to/file` and `sqlite::memory:`.
     ///
     /// # Errors
     /// The URL is no such URL, nothing answers there within the connect timeout, the user or password is refused, or

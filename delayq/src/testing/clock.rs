@@ -30,7 +30,8 @@ impl TestClock {
         if !is_stopped() {
             tokio::time::pause();
         }
-        let base_us = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64);
+        // In whole ms, as due times are: what is sent now for in 30 minutes is due when the clock was moved by just that.
+        let base_us = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64 * 1000);
         TestClock { base_us, origin: Instant::now(), runtime }
     }
 

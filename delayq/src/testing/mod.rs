@@ -4,7 +4,7 @@
 //! [`Client`] and a real worker's stack. Only time is the test's: tokio's clock is stopped, the store's is tied to it, and
 //! [`advance`](TestQueue::advance) moves both, running what becomes due in between. Seven days take milliseconds.
 //!
-//! ```
+//! ```standalone_crate
 //! use delayq::testing::TestQueue;
 //! use delayq::{Client, Job, JobContext, JobResult, delayed_job};
 //! use std::time::Duration;
