@@ -84,10 +84,12 @@ fn size(space: &mut Keyspace, key: &[u8], kind: Kind) -> Result<Answer, Fault> {
     Ok(Answer::Int(space.count(slot)))
 }
 
+/// Only as Redis itself would write it: no plus sign, no zeros in front.
 fn integer(text: &[u8]) -> Result<i64, Fault> {
     std::str::from_utf8(text)
         .ok()
         .and_then(|text| text.parse().ok())
+        .filter(|n: &i64| n.to_string().as_bytes() == text)
         .ok_or_else(|| Fault::said("ERR value is not an integer or out of range"))
 }
 

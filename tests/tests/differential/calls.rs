@@ -1,0 +1,645 @@
+//! Random calls: mostly what workers and clients would send at that moment, now and then what nobody should.
+
+use std::collections::VecDeque;
+
+use delayq::engine::Reply;
+use delayq::store::Shard;
+
+use super::pair::Call;
+
+/// How many ids of jobs there are, so that calls meet each other's jobs.
+const JOBS: u64 = 16;
+const LEASES: [u64; 3] = [1000, 5000, 30_000];
+const DAY_MS: u64 = 86_400_000;
+/// How many of what it was told last the player remembers.
+const REMEMBERED: usize = 60;
+
+/// A generator of its own, so that a seed says the whole history.
+pub(crate) struct Dice(u64);
+
+impl Dice {
+    pub(crate) fn new(seed: u64) -> Dice {
+        Dice(scattered(seed) | 1)
+    }
+
+    pub(crate) fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % sides
+    }
+
+    /// True once in `times`.
+    pub(crate) fn once_in(&mut self, times: u64) -> bool {
+        self.roll(times) == 0
+    }
+
+    pub(crate) fn pick<T: Clone>(&mut self, from: &[T]) -> T {
+        from[self.roll(from.len() as u64) as usize].clone()
+    }
+
+    pub(crate) fn bytes(&mut self, length: u64) -> Vec<u8> {
+        (0..length).map(|_| self.roll(256) as u8).collect()
+    }
+}
+
+fn scattered(n: u64) -> u64 {
+    let n = (n.wrapping_add(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    (n ^ (n >> 29)).wrapping_mul(0x94d0_49bb_1331_11eb)
+}
+
+/// Any bytes, so that the order of equal scores is one of bytes; the last two are the jitter's.
+pub(crate) fn id(n: u64) -> [u8; 16] {
+    let mut id = [0; 16];
+    id[..8].copy_from_slice(&scattered(n).to_be_bytes());
+    id[8..].copy_from_slice(&scattered(!n).to_be_bytes());
+    match n % 5 {
+        0 => id[0] = 0,
+        1 => id[0] = 0xff,
+        _ => {}
+    }
+    id
+}
+
+fn text(n: impl ToString) -> Vec<u8> {
+    n.to_string().into_bytes()
+}
+
+/// A session, as its worker knows it.
+#[derive(Clone)]
+pub(crate) struct Seat {
+    pub(crate) id: [u8; 16],
+    seq: u64,
+    lease: u64,
+    /// It was told that it is no more.
+    gone: bool,
+}
+
+/// Sends calls, and remembers what it was told.
+pub(crate) struct Player {
+    pub(crate) dice: Dice,
+    pub(crate) now_us: u64,
+    pub(crate) seats: Vec<Seat>,
+    shard: Shard,
+    /// What was given to whom, by the number of the seat.
+    held: VecDeque<(usize, Vec<u8>)>,
+    timers: VecDeque<u64>,
+    solos: VecDeque<Vec<u8>>,
+    /// Sessions that a beat told of.
+    lost: VecDeque<Vec<u8>>,
+    /// Where pages of dead letters ended.
+    pages: VecDeque<(Vec<u8>, u64)>,
+    fresh: u64,
+    schema: Vec<u8>,
+    shards: Vec<u8>,
+    /// Sends hundreds of jobs at once sometimes.
+    crowd: bool,
+}
+
+fn remember<T>(what: &mut VecDeque<T>, new: T, most: usize) {
+    what.push_back(new);
+    if what.len() > most {
+        what.pop_front();
+    }
+}
+
+impl Player {
+    pub(crate) fn new(seed: u64, shard: Shard, crowd: bool) -> Player {
+        let mut dice = Dice::new(seed);
+        let now_us = 1_700_000_000_000_000 + dice.roll(DAY_MS * 1000);
+        Player {
+            dice,
+            now_us,
+            seats: Vec::new(),
+            shard,
+            held: VecDeque::new(),
+            timers: VecDeque::new(),
+            solos: VecDeque::new(),
+            lost: VecDeque::new(),
+            pages: VecDeque::new(),
+            fresh: JOBS,
+            schema: text(1),
+            shards: text(1),
+            crowd,
+        }
+    }
+
+    /// Time passes, mostly.
+    pub(crate) fn tick(&mut self) {
+        let lease = self.dice.pick(&LEASES);
+        let back = self.dice.once_in(60);
+        let ms = match self.dice.roll(40) {
+            0..18 => return,
+            18..30 => self.dice.roll(60),
+            30..33 => lease - 1 + self.dice.roll(3),
+            33..35 => 14_999 + self.dice.roll(3),
+            35..37 => 1000 + self.dice.roll(3000),
+            37 => DAY_MS,
+            _ => self.dice.roll(100_000),
+        };
+        let us = ms * 1000 + self.dice.roll(1000);
+        self.now_us = if back { self.now_us - us } else { self.now_us + us };
+    }
+
+    fn now(&self) -> u64 {
+        self.now_us / 1000
+    }
+
+    fn call(&self, script: &'static str, session: Option<&[u8; 16]>, args: Vec<Vec<u8>>) -> Call {
+        let names = ["jobs", "stats", "wake", "sessions", "held:", "dead", "error", "done", "unique", "tombs"];
+        let mut keys: Vec<Vec<u8>> = names.iter().map(|name| self.shard.key(name)).collect();
+        if let Some(session) = session {
+            keys[4] = self.shard.held(session);
+        }
+        keys.extend((0..10).map(|p| self.shard.key(&format!("due:{p}"))));
+        Call { script, keys, args }
+    }
+
+    pub(crate) fn job(&mut self) -> Vec<u8> {
+        if self.dice.once_in(25) {
+            return id(JOBS + self.dice.roll(self.fresh)).to_vec();
+        }
+        if !self.held.is_empty() && self.dice.once_in(4) {
+            let at = self.dice.roll(self.held.len() as u64) as usize;
+            return self.held[at].1[..16].to_vec();
+        }
+        id(self.dice.roll(JOBS)).to_vec()
+    }
+
+    /// Mostly a session that stands, else one of the latest.
+    fn seat(&mut self) -> usize {
+        let standing: Vec<usize> = (0..self.seats.len()).filter(|at| !self.seats[*at].gone).collect();
+        if !standing.is_empty() && !self.dice.once_in(12) {
+            return self.dice.pick(&standing);
+        }
+        let all = self.seats.len() as u64;
+        (all - 1 - self.dice.roll(all.min(6))) as usize
+    }
+
+    fn session(&mut self) -> [u8; 16] {
+        let at = self.seat();
+        self.seats[at].id
+    }
+
+    /// The number of a session's next call, at times one that came too late.
+    fn seq(&mut self, seat: usize) -> Vec<u8> {
+        let late = self.dice.once_in(25);
+        let seat = &mut self.seats[seat];
+        if late {
+            return text(seat.seq.saturating_sub(self.dice.roll(2)));
+        }
+        seat.seq += 1;
+        text(seat.seq)
+    }
+
+    fn timer(&mut self) -> Vec<u8> {
+        match self.timers.back() {
+            Some(timer) if !self.dice.once_in(3) => text(timer),
+            _ if self.dice.once_in(4) => text(self.now() + self.dice.roll(100)),
+            _ => text(0),
+        }
+    }
+
+    /// The layout that the queue has, or another once in `times`.
+    fn schema(&mut self, times: u64) -> Vec<u8> {
+        if self.dice.once_in(times) { text(3) } else { self.schema.clone() }
+    }
+
+    fn shards(&mut self, times: u64) -> Vec<u8> {
+        if self.dice.once_in(times) { text(3) } else { self.shards.clone() }
+    }
+
+    fn when(&mut self) -> Vec<u8> {
+        let now = self.now();
+        let when = match self.dice.roll(20) {
+            0..8 => "+0".to_owned(),
+            8..11 => "@1000".to_owned(),
+            11..14 => format!("+{}", self.dice.roll(100)),
+            14..16 => format!("+{}", self.dice.roll(10_000)),
+            16 => format!("+{DAY_MS}"),
+            17 => format!("@{}", now + self.dice.roll(4000) - 2000),
+            18 => format!("@{now}"),
+            _ => "@253402300799999".to_owned(),
+        };
+        when.into_bytes()
+    }
+
+    fn unique(&mut self) -> String {
+        format!("key {}", self.dice.roll(6))
+    }
+
+    fn options(&mut self, priority: u64) -> Vec<u8> {
+        let mut options = format!("{priority} {}", self.dice.pick(&[1, 2, 3, 5, 40, 65_534, 65_535, 99_999]));
+        let ms = |dice: &mut Dice| match dice.roll(8) {
+            0 => 0,
+            1 => 9_999_999_999_999_999_999,
+            2 => DAY_MS,
+            _ => dice.roll(5000),
+        };
+        if self.dice.once_in(5) {
+            options.push_str(&format!(" expires={}", ms(&mut self.dice)));
+        }
+        if self.dice.once_in(3) {
+            options.push_str(&format!(" retain={}", ms(&mut self.dice)));
+        }
+        if self.dice.once_in(2) {
+            if self.dice.once_in(3) {
+                options.push_str(&format!(" unique_ttl={}", ms(&mut self.dice)));
+            }
+            options.push_str(&format!(" unique={}", self.unique()));
+        }
+        options.into_bytes()
+    }
+
+    fn envelope(&mut self) -> Vec<u8> {
+        match self.dice.roll(150) {
+            0 => vec![b'x'; 16_001],
+            1 => vec![0xff; 70_000],
+            n => self.dice.bytes(n % 20),
+        }
+    }
+
+    pub(crate) fn enqueue(&mut self) -> Call {
+        let crowd = self.crowd && self.dice.once_in(45);
+        let count = match self.dice.roll(20) {
+            _ if crowd => 280,
+            0 => 0,
+            1 => 20,
+            2..6 => 4,
+            _ => 1,
+        };
+        let mut jobs = Vec::new();
+        let mut digits: Vec<u64> = Vec::new();
+        let narrow = self.dice.roll(3) > 0;
+        for _ in 0..count {
+            let id = if crowd {
+                self.fresh += 1;
+                id(self.fresh).to_vec()
+            } else {
+                self.job()
+            };
+            let priority = if narrow { 5 } else { self.dice.roll(10) };
+            digits.push(priority);
+            let options = if crowd { format!("{priority} 3").into_bytes() } else { self.options(priority) };
+            jobs.extend([id, self.when(), options, self.envelope()]);
+        }
+        digits.sort_unstable();
+        digits.dedup();
+        let digits: String = digits.iter().map(ToString::to_string).collect();
+        let mut keys: Vec<Vec<u8>> =
+            ["jobs", "stats", "wake", "tombs", "unique"].iter().map(|name| self.shard.key(name)).collect();
+        keys.extend(digits.chars().map(|p| self.shard.key(&format!("due:{p}"))));
+        let mut args = vec![self.schema(100), self.shards(100), digits.into_bytes()];
+        args.append(&mut jobs);
+        if self.dice.once_in(15) {
+            self.spoil_enqueue(&mut args);
+        }
+        Call { script: "enqueue", keys, args }
+    }
+
+    fn spoil_enqueue(&mut self, args: &mut Vec<Vec<u8>>) {
+        let jobs = (args.len() - 3) / 4;
+        if jobs == 0 || self.dice.once_in(8) {
+            args.push(b"half a job".to_vec());
+            return;
+        }
+        let at = 3 + 4 * self.dice.roll(jobs as u64) as usize;
+        match self.dice.roll(3) {
+            0 => args[at] = self.dice.pick(&[&b""[..], &[1; 15], &[1; 17]]).to_vec(),
+            1 => {
+                let wrong = ["5", "+", "+x", "-5", "@253402300800000", "+253402300799999", "+1234567890123456", "@1.5"];
+                args[at + 1] = self.dice.pick(&wrong).as_bytes().to_vec();
+            }
+            _ => {
+                let long = format!("5 3 unique={}", "k".repeat(201));
+                let wrong = [
+                    "",
+                    "5",
+                    "5 0",
+                    "x 3",
+                    "10 3",
+                    "5 3 ",
+                    "5 3 retain=1 expires=1",
+                    "5 3 unique=",
+                    "5 3 more=1",
+                    &long,
+                ];
+                args[at + 2] = self.dice.pick(&wrong).as_bytes().to_vec();
+            }
+        }
+    }
+
+    pub(crate) fn open(&mut self) -> Call {
+        let seat = if !self.seats.is_empty() && self.dice.once_in(6) {
+            let at = self.seat();
+            self.seats[at].clone()
+        } else {
+            let mut id = [0; 16];
+            id.copy_from_slice(&self.dice.bytes(16));
+            let seat = Seat { id, seq: 0, lease: self.dice.pick(&LEASES), gone: false };
+            self.seats.push(seat.clone());
+            seat
+        };
+        let (schema, shards) = (self.schema(20), self.shards(20));
+        self.call("open", Some(&seat.id), vec![seat.id.to_vec(), text(seat.lease), schema, shards])
+    }
+
+    pub(crate) fn close(&mut self) -> Call {
+        let id = self.session();
+        self.call("close", Some(&id), vec![id.to_vec()])
+    }
+
+    pub(crate) fn beat(&mut self) -> Call {
+        let seat = self.seat();
+        let Seat { id, lease, .. } = self.seats[seat];
+        let timer = self.timer();
+        self.call("beat", Some(&id), vec![id.to_vec(), text(lease), timer])
+    }
+
+    /// A member that this session holds, or held, or another does, or nobody.
+    fn member(&mut self, seat: usize) -> Vec<u8> {
+        let own: Vec<usize> = (0..self.held.len()).filter(|at| self.held[*at].0 == seat).collect();
+        if !own.is_empty() && !self.dice.once_in(8) {
+            let at = self.dice.pick(&own);
+            let member = self.held[at].1.clone();
+            if self.dice.roll(3) > 0 {
+                self.held.remove(at);
+            }
+            return member;
+        }
+        if !self.held.is_empty() && self.dice.once_in(2) {
+            let at = self.dice.roll(self.held.len() as u64) as usize;
+            return self.held[at].1.clone();
+        }
+        let run = self.dice.bytes(6);
+        [self.job(), run].concat()
+    }
+
+    /// One argument of verdicts.
+    fn verdict(&mut self, seat: usize) -> Vec<u8> {
+        if self.dice.once_in(5) {
+            let mut list = vec![self.dice.pick(b"DT")];
+            for _ in 0..self.dice.roll(6) {
+                list.extend(self.member(seat));
+            }
+            if self.crowd && self.dice.once_in(3) {
+                self.held.iter().filter(|(by, _)| *by == seat).for_each(|(_, member)| list.extend(member));
+            }
+            if self.dice.once_in(40) {
+                list.extend(self.dice.bytes(21));
+            }
+            return list;
+        }
+        let letter = self.dice.pick(b"ddttxxxxxrrrsshhcbb");
+        let delay = match self.dice.roll(10) {
+            0 => "99999999999999999999".to_owned(),
+            1..4 => "0".to_owned(),
+            _ => self.dice.roll(5000).to_string(),
+        };
+        let mut verdict = [vec![letter], self.member(seat)].concat();
+        let note = self.dice.roll(8);
+        let note = self.dice.bytes(note);
+        match letter {
+            b'r' => verdict.extend([delay.as_bytes(), b" ", &note].concat()),
+            b's' => verdict.extend(delay.as_bytes()),
+            b'c' => verdict.extend(&note),
+            b'b' => verdict.extend([&b"code "[..], &note].concat()),
+            _ => {}
+        }
+        if self.dice.once_in(50) {
+            match self.dice.roll(4) {
+                0 => verdict.truncate(self.dice.roll(23) as usize),
+                1 => verdict[0] = b'z',
+                2 => verdict.truncate(23),
+                _ => verdict.push(b' '),
+            }
+        }
+        verdict
+    }
+
+    fn verdicts(&mut self, seat: usize, args: &mut Vec<Vec<u8>>) {
+        let count = self.dice.pick(&[0, 1, 1, 1, 2, 3, 6]);
+        for _ in 0..count {
+            args.push(self.verdict(seat));
+            if self.dice.once_in(12) {
+                // The same run twice in one call.
+                args.extend(args.last().cloned());
+            }
+        }
+        match self.dice.roll(400) {
+            0 => args.push([vec![b'D'], vec![7; 22 * 1001]].concat()),
+            1 => args.extend(vec![vec![b'd'; 23]; 1001]),
+            _ => {}
+        }
+    }
+
+    pub(crate) fn settle(&mut self) -> Call {
+        let seat = self.seat();
+        let id = self.seats[seat].id;
+        let mut args = vec![id.to_vec(), self.seq(seat)];
+        self.verdicts(seat, &mut args);
+        self.call("settle", Some(&id), args)
+    }
+
+    pub(crate) fn claim(&mut self) -> Call {
+        let seat = self.seat();
+        let id = self.seats[seat].id;
+        let count = match self.dice.roll(40) {
+            0 => text(1000),
+            1 => text(self.dice.pick(&["0", "-1", "1001", "x", ""])),
+            2..20 => text(1),
+            20..36 => text(self.dice.roll(6) + 1),
+            _ => text(100),
+        };
+        let bytes = if self.dice.once_in(8) { self.dice.pick(&[1, 40, 200, 20_000]) } else { 4 << 20 };
+        let alone = match self.solos.back() {
+            Some(solo) if self.dice.once_in(2) => solo.clone(),
+            _ if self.dice.once_in(15) => self.job(),
+            _ => Vec::new(),
+        };
+        let mut args = vec![id.to_vec(), self.seq(seat), count, text(bytes), self.timer(), alone];
+        if self.dice.once_in(2) {
+            self.verdicts(seat, &mut args);
+        }
+        self.call("claim", Some(&id), args)
+    }
+
+    pub(crate) fn reconcile(&mut self) -> Call {
+        let seat = self.seat();
+        let id = self.seats[seat].id;
+        let mut args = vec![id.to_vec(), self.seq(seat)];
+        let knows = self.dice.roll(4);
+        let known = self.held.iter().filter(|(by, _)| *by == seat).map(|(_, member)| member.clone());
+        let known: Vec<Vec<u8>> = known.collect();
+        args.extend(known.into_iter().filter(|_| self.dice.roll(3) < knows));
+        if self.dice.once_in(4) {
+            args.push(self.member(seat));
+        }
+        self.call("reconcile", Some(&id), args)
+    }
+
+    /// Takes all that a session holds: of less, Redis would choose which.
+    pub(crate) fn rescue(&mut self) -> Call {
+        let id = match self.lost.pop_back() {
+            Some(lost) if lost.len() == 16 => lost.try_into().unwrap(),
+            _ => self.session(),
+        };
+        let chunk = if self.dice.once_in(25) { self.dice.pick(&["0", "501", "x"]) } else { "500" };
+        self.call("rescue", Some(&id), vec![id.to_vec(), text(chunk)])
+    }
+
+    /// Takes some of what a session holds.
+    pub(crate) fn rescue_some(&mut self) -> Call {
+        let id = self.session();
+        let chunk = self.dice.roll(2) + 1;
+        self.call("rescue", Some(&id), vec![id.to_vec(), text(chunk)])
+    }
+
+    pub(crate) fn of_one_job(&mut self, script: &'static str) -> Call {
+        let mut args = vec![self.job()];
+        if script == "reschedule" {
+            args.push(if self.dice.once_in(15) { b"soon".to_vec() } else { self.when() });
+        }
+        self.call(script, None, args)
+    }
+
+    pub(crate) fn of_letters(&mut self, script: &'static str) -> Call {
+        let count = if self.dice.once_in(60) { 501 } else { self.dice.pick(&[0, 1, 1, 1, 2, 5]) };
+        let mut args: Vec<Vec<u8>> = Vec::new();
+        for _ in 0..count {
+            args.push(match self.pages.back() {
+                Some((id, _)) if self.dice.once_in(4) => id.clone(),
+                _ => self.job(),
+            });
+        }
+        if self.dice.once_in(10) {
+            args.extend(args.last().cloned());
+        }
+        self.call(script, None, args)
+    }
+
+    pub(crate) fn dead_list(&mut self) -> Call {
+        let order = self.dice.pick(&["after", "before"]);
+        let (last_ms, last_id) = match self.pages.back() {
+            Some((id, died)) if self.dice.once_in(2) => (text(died), id.clone()),
+            _ if self.dice.once_in(6) => (text(self.now() - self.dice.roll(20_000)), self.job()),
+            _ => (Vec::new(), Vec::new()),
+        };
+        let whole = self.dice.once_in(2);
+        let limit = if self.dice.once_in(15) {
+            self.dice.pick(&["0", "501", "x", if whole { "101" } else { "-1" }])
+        } else {
+            self.dice.pick(&["1", "2", "5", "100"])
+        };
+        let until = if self.dice.once_in(4) { text(self.now() - self.dice.roll(10_000)) } else { Vec::new() };
+        self.call("dead_list", None, vec![text(order), last_ms, last_id, text(limit), until, text(u8::from(whole))])
+    }
+
+    pub(crate) fn pause(&mut self) -> Call {
+        let on = u8::from(self.dice.once_in(4));
+        self.call("pause", None, vec![text(on)])
+    }
+
+    pub(crate) fn pass(&mut self) -> Call {
+        self.call("pass", None, Vec::new())
+    }
+
+    pub(crate) fn sessions(&mut self) -> Call {
+        let most = self.dice.pick(&["1", "2", "1000"]);
+        self.call("sessions", None, vec![text(most)])
+    }
+
+    pub(crate) fn stats(&mut self) -> Call {
+        let mut call = self.call("stats", None, Vec::new());
+        for seat in self.seats.iter().rev().take(self.dice.roll(6) as usize) {
+            call.keys.push(self.shard.held(&seat.id));
+        }
+        call
+    }
+
+    /// Any call.
+    pub(crate) fn any(&mut self) -> Call {
+        let standing = self.seats.iter().filter(|seat| !seat.gone).count();
+        match self.dice.roll(100) {
+            _ if self.seats.is_empty() || (standing < 2 && self.dice.once_in(3)) => self.open(),
+            0..18 => self.enqueue(),
+            18..36 => self.claim(),
+            36..47 => self.settle(),
+            47..54 => self.beat(),
+            54..60 => self.rescue(),
+            60..63 => self.open(),
+            63..65 => self.close(),
+            65..70 => self.of_one_job("cancel"),
+            70..74 => self.of_one_job("reschedule"),
+            74..78 => self.of_one_job("inspect"),
+            78..82 => self.reconcile(),
+            82..86 => self.dead_list(),
+            86..90 => self.of_letters("dead_redrive"),
+            90..92 => self.of_letters("dead_delete"),
+            92..94 => self.pause(),
+            94..96 => self.pass(),
+            96..98 => self.sessions(),
+            _ => self.stats(),
+        }
+    }
+
+    /// What a worker or client would remember of an answer.
+    pub(crate) fn learn(&mut self, call: &Call, reply: &Reply) {
+        let Reply::List(parts) = reply else { return };
+        self.learn_of_end(call, &parts[0]);
+        match (call.script, parts.as_slice()) {
+            ("beat", [_, _, _, _, lost @ ..]) => {
+                let lost = lost.iter().filter_map(|id| if let Reply::Bytes(id) = id { Some(id.clone()) } else { None });
+                lost.for_each(|id| remember(&mut self.lost, id, 3));
+            }
+            ("claim", [Reply::Bytes(code), _, _, Reply::Int(timer), _, Reply::Bytes(solo), _, Reply::Bytes(jobs)])
+                if code == b"OK" =>
+            {
+                if *timer > 0 {
+                    remember(&mut self.timers, *timer as u64, REMEMBERED);
+                }
+                if !solo.is_empty() {
+                    remember(&mut self.solos, solo.clone(), REMEMBERED);
+                } else if !call.args[5].is_empty() {
+                    self.solos.pop_back();
+                }
+                let Some(seat) = self.seats.iter().position(|seat| seat.id[..] == call.args[0]) else { return };
+                let mut rest = jobs.as_slice();
+                while let Some((head, tail)) = rest.split_at_checked(20) {
+                    let size = u32::from_be_bytes(head[16..].try_into().unwrap()) as usize;
+                    let (record, tail) = tail.split_at(size);
+                    let member = [&head[..16], &record[10..16]].concat();
+                    remember(&mut self.held, (seat, member), if self.crowd { 400 } else { REMEMBERED });
+                    rest = tail;
+                }
+            }
+            (_, [Reply::Bytes(code), Reply::Bytes(stored)]) if code == b"SCHEMA" => self.schema.clone_from(stored),
+            (_, [Reply::Bytes(code), Reply::Bytes(stored)]) if code == b"SHARDS" => self.shards.clone_from(stored),
+            ("dead_list", [.., Reply::Bytes(id), Reply::Int(died), _, _]) => {
+                remember(&mut self.pages, (id.clone(), *died as u64), REMEMBERED);
+            }
+            _ => {}
+        }
+    }
+
+    /// Which session an answer says is no more.
+    fn learn_of_end(&mut self, call: &Call, code: &Reply) {
+        let Reply::Bytes(code) = code else { return };
+        let ends = match call.script {
+            "rescue" => matches!(code.as_slice(), b"DONE" | b"MORE" | b"GONE"),
+            "close" => code == b"OK" || code == b"LOST",
+            _ => code == b"LOST",
+        };
+        let seat = self.seats.iter().position(|seat| call.args.first().is_some_and(|id| seat.id[..] == id[..]));
+        if let Some(seat) = seat.filter(|_| ends) {
+            self.seats[seat].gone = true;
+            // Some are remembered: they are what comes too late.
+            self.held.retain(|(by, _)| *by != seat || self.dice.once_in(4));
+        }
+    }
+
+    /// A marker was taken.
+    pub(crate) fn watch(&mut self, due_ms: u64) {
+        remember(&mut self.timers, due_ms, REMEMBERED);
+    }
+}
