@@ -1,6 +1,6 @@
 //! Two engines, one behaviour: random histories of every script, run on Redis and embedded, are compared call by call.
 //!
-//! In Redis the scripts read their clock from a key, so that both see the same instant and time can jump. A history goes by its seed:
+//! In Redis the scripts get their clock as arguments, so that both see the same instant and time can jump. A history goes by its seed:
 //! `DELAYQ_DIFFERENTIAL_SEED` runs that one alone and compares the keys after every call, `DELAYQ_DIFFERENTIAL_CALLS` says how
 //! many calls are made at least.
 
@@ -12,8 +12,12 @@
 mod calls;
 #[path = "differential/damage.rs"]
 mod damage;
+#[path = "differential/dice.rs"]
+mod dice;
 #[path = "differential/pair.rs"]
 mod pair;
+#[path = "differential/player.rs"]
+mod player;
 #[path = "differential/tally.rs"]
 mod tally;
 
@@ -22,9 +26,9 @@ use std::time::Instant;
 use delayq::engine::Reply;
 use delayq_redis_fixture::RedisServer;
 
-use calls::Player;
 use damage::Broken;
 use pair::{Call, Outcome, Pair, difference};
+use player::Player;
 use tally::Tally;
 
 /// Calls of a run that wasn't asked for more.
@@ -52,7 +56,7 @@ impl History<'_> {
     async fn play(&mut self) {
         while self.at < HISTORY {
             self.player.tick();
-            self.pair.set_clock(self.player.now_us).await;
+            self.pair.set_clock(self.player.now_us);
             damage::mend(&self.pair, &mut self.broken, self.at).await;
             if self.damages && !self.player.seats.is_empty() {
                 self.damage().await;
@@ -114,7 +118,10 @@ impl History<'_> {
     /// A failed call changed nothing, or stumbled: then Redis has what was written by then.
     async fn after_failure(&mut self, call: &Call, redis: &Outcome, embedded: &Outcome) {
         let may_differ = *embedded == Outcome::Stumbled;
-        if !may_differ && !(self.damages && matches!(embedded, Outcome::Refused(..))) {
+        // Looking is what takes the time: what is overlooked here shows at the next regular look.
+        let chosen = self.player.dice.once_in(3);
+        let looks = self.damages && (chosen || self.look_every == 1);
+        if !may_differ && !(looks && matches!(embedded, Outcome::Refused(..))) {
             return;
         }
         if let Some(difference) = self.pair.difference().await {

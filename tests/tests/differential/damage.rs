@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use delayq_tests::store_kit::Value;
 
-use super::calls::Player;
 use super::pair::Pair;
+use super::player::Player;
 
 /// A key that has the wrong type, what it held, and when it gets that back.
 pub(crate) struct Broken {

@@ -1,5 +1,6 @@
 //! Two engines side by side: the same call at the same instant on both, and what they say and hold compared.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::future::poll_fn;
@@ -15,12 +16,12 @@ use delayq::store::{Prefix, SCRIPTS, Shard, Store};
 use delayq::{Error, ErrorKind};
 use delayq_tests::Folder;
 use delayq_tests::store_kit::{Dump, EmbeddedKeys, RawKeys, RedisKeys, Value};
-use redis::aio::MultiplexedConnection;
 
-/// What `lib/base` says, and what Redis is told instead: the embedded engine's clock can be any, the server's is its own.
-const TIME: (&str, &str) = ("call('TIME')", "call('HMGET', 'clock', 's', 'us')");
+/// What `lib/base` says, and what Redis is told instead: to take the clock off the end of the arguments. The embedded
+/// engine's clock can be any, the server's is its own.
+const TIME: (&str, &str) = ("call('TIME')", "{ table.remove(ARGV, #ARGV - 1), table.remove(ARGV) }");
 
-/// The scripts for Redis, reading the clock from a key.
+/// The scripts for Redis.
 static PATCHED: LazyLock<BTreeMap<&'static str, &'static Script>> = LazyLock::new(|| {
     let patched = |script: &'static Script| {
         assert_eq!(script.source.matches(TIME.0).count(), 1, "{} reads the clock once, by {}", script.name, TIME.0);
@@ -106,11 +107,15 @@ impl Outcome {
 /// An engine and its keys.
 struct Side {
     engine: Arc<dyn Engine>,
+    keys: Arc<dyn RawKeys>,
     /// The scripts as this engine runs them.
     scripts: BTreeMap<&'static str, &'static Script>,
+    /// Whether it wants the clock with each call.
+    told_time: bool,
     /// The kinds of error that mean that a script stumbled.
     stumbles: &'static [ErrorKind],
-    keys: Arc<dyn RawKeys>,
+    /// us since 1970.
+    now: Arc<AtomicU64>,
 }
 
 impl Side {
@@ -125,7 +130,12 @@ impl Side {
     }
 
     async fn run(&self, call: &Call) -> Outcome {
-        Outcome::of(self.engine.run(self.scripts[call.script], &call.keys, &call.args).await, self.stumbles)
+        let (script, mut args) = (self.scripts[call.script], Cow::Borrowed(&call.args));
+        if self.told_time {
+            let now = self.now.load(Ordering::Relaxed);
+            args.to_mut().extend([now / 1_000_000, now % 1_000_000].map(|n| n.to_string().into_bytes()));
+        }
+        Outcome::of(self.engine.run(script, &call.keys, &args).await, self.stumbles)
     }
 }
 
@@ -134,9 +144,6 @@ pub(crate) struct Pair {
     pub(crate) shard: Shard,
     redis: Side,
     embedded: Side,
-    /// Where the scripts in Redis read their clock.
-    clock: MultiplexedConnection,
-    /// Where the embedded engine reads its own, in us.
     now: Arc<AtomicU64>,
     _folder: Option<Folder>,
 }
@@ -145,20 +152,20 @@ impl Pair {
     /// A fresh queue on a server, and in memory or in a file.
     pub(crate) async fn new(url: &str, queue: &str, in_file: bool) -> Pair {
         let target = Target::parse(url, Settings::default()).unwrap();
+        let now = Arc::new(AtomicU64::new(0));
         let redis = Side {
             engine: Arc::new(RedisEngine::connect(target).await.unwrap()),
-            scripts: PATCHED.clone(),
-            stumbles: &[ErrorKind::Unknown],
             keys: Arc::new(RedisKeys::connect(url).await),
+            scripts: PATCHED.clone(),
+            told_time: true,
+            stumbles: &[ErrorKind::Unknown],
+            now: now.clone(),
         };
-        let client = redis::Client::open(url).unwrap();
-        let clock = client.get_multiplexed_async_connection().await.unwrap();
         let folder = in_file.then(|| Folder::new("differential"));
         let place = match &folder {
             Some(folder) => format!("sqlite://{}?synchronous=normal", folder.path().join("jobs.db").display()),
             None => "sqlite::memory:".to_owned(),
         };
-        let now = Arc::new(AtomicU64::new(0));
         let read = now.clone();
         let engine = EmbeddedEngine::connect(&place, Clock::from(move || read.load(Ordering::Relaxed))).await.unwrap();
         // Of a file, the keys go by a connection of their own: what the engine knows of keys must notice that.
@@ -166,21 +173,19 @@ impl Pair {
             if in_file { EmbeddedEngine::connect(&place, Clock::system()).await.unwrap() } else { engine.clone() };
         let embedded = Side {
             engine: Arc::new(engine),
-            scripts: SCRIPTS.iter().map(|file| (file.script.name, file.script)).collect(),
-            stumbles: &[ErrorKind::Corrupt, ErrorKind::Unsupported],
             keys: Arc::new(EmbeddedKeys(keys)),
+            scripts: SCRIPTS.iter().map(|file| (file.script.name, file.script)).collect(),
+            told_time: false,
+            stumbles: &[ErrorKind::Corrupt, ErrorKind::Unsupported],
+            now: now.clone(),
         };
         let shard = Store::new(redis.engine.clone(), Prefix::default()).shard(queue, 0).unwrap();
-        Pair { shard, redis, embedded, clock, now, _folder: folder }
+        Pair { shard, redis, embedded, now, _folder: folder }
     }
 
-    /// Sets both clocks.
-    pub(crate) async fn set_clock(&mut self, us: u64) {
-        if self.now.swap(us, Ordering::Relaxed) != us {
-            let mut set = redis::cmd("HSET");
-            set.arg("clock").arg("s").arg(us / 1_000_000).arg("us").arg(us % 1_000_000);
-            set.exec_async(&mut self.clock).await.unwrap();
-        }
+    /// Sets the clock that both go by.
+    pub(crate) fn set_clock(&self, us: u64) {
+        self.now.store(us, Ordering::Relaxed);
     }
 
     /// One call on both.
