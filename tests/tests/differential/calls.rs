@@ -326,7 +326,9 @@ impl Player {
     pub(crate) fn dead_list(&mut self) -> Call {
         let order = self.dice.pick(&["after", "before"]);
         let (last_ms, last_id) = match self.pages.back() {
-            Some((id, died)) if self.dice.once_in(2) => (text(died), id.clone()),
+            Some((id, died)) if self.dice.once_in(3) => (text(died), id.clone()),
+            // Its time is that of a letter, its id of none perhaps: that letter is gone by now.
+            Some((_, died)) if self.dice.once_in(2) => (text(died), self.dice.bytes(16)),
             _ if self.dice.once_in(6) => (text(self.now() - self.dice.roll(20_000)), self.job()),
             _ => (Vec::new(), Vec::new()),
         };
