@@ -110,18 +110,20 @@ impl History<'_> {
             self.compare(call, redis, embedded).await;
         }
         let failed = |(_, outcomes): &(&Call, &(Outcome, Outcome))| !matches!(outcomes.1, Outcome::Answered(_));
-        if let Some((call, (redis, embedded))) = calls.iter().zip(&outcomes).filter(failed).last() {
+        if let Some((call, (redis, embedded))) = calls.iter().zip(&outcomes).rfind(failed) {
             self.after_failure(call, redis, embedded).await;
         }
     }
 
-    /// A failed call changed nothing, or stumbled: then Redis has what was written by then.
+    /// A failed call changed nothing, or stumbled over damage: then Redis has what was written by then.
     async fn after_failure(&mut self, call: &Call, redis: &Outcome, embedded: &Outcome) {
-        let may_differ = *embedded == Outcome::Stumbled;
+        if matches!(embedded, Outcome::Answered(_)) {
+            return;
+        }
+        let may_differ = self.damages && *embedded == Outcome::Stumbled;
         // Looking is what takes the time: what is overlooked here shows at the next regular look.
-        let chosen = self.player.dice.once_in(3);
-        let looks = self.damages && (chosen || self.look_every == 1);
-        if !may_differ && !(looks && matches!(embedded, Outcome::Refused(..))) {
+        let chosen = self.player.dice.once_in(if self.damages { 3 } else { 12 });
+        if !may_differ && !chosen && self.look_every > 1 {
             return;
         }
         if let Some(difference) = self.pair.difference().await {

@@ -165,7 +165,9 @@ impl Player {
     fn member(&mut self, seat: usize) -> Vec<u8> {
         let own: Vec<usize> = (0..self.held.len()).filter(|at| self.held[*at].0 == seat).collect();
         if !own.is_empty() && !self.dice.once_in(8) {
-            let at = self.dice.pick(&own);
+            // What was given last is what is held still.
+            let back = self.dice.roll(own.len().min(4) as u64) as usize;
+            let at = if self.dice.once_in(4) { self.dice.pick(&own) } else { own[own.len() - 1 - back] };
             let member = self.held[at].1.clone();
             if self.dice.roll(3) > 0 {
                 self.held.remove(at);

@@ -81,7 +81,7 @@ async fn change_sorted(pair: &Pair, name: &str, member: Vec<u8>, score: f64) {
 
 /// Does some damage that stays.
 pub(crate) async fn damage(pair: &Pair, player: &mut Player) {
-    let job = player.job();
+    let job = if player.dice.once_in(2) { player.job() } else { player.held_job() };
     match player.dice.roll(14) {
         0..2 => change_hash(pair, "jobs", |jobs| drop(jobs.remove(&job))).await,
         2..6 => {
@@ -120,21 +120,24 @@ pub(crate) async fn damage(pair: &Pair, player: &mut Player) {
         8..11 => {
             let name = player.dice.pick(&["due:5", "due:0", "dead", "done", "tombs", "sessions"]);
             let now = (player.now_us / 1000) as f64;
-            let score = player.dice.pick(&[0.0, 1.0, -5.0, 1.5, now, now + 0.25, now + 1000.0, now * 8.0 + 3.0, 9e15]);
+            let score = player.dice.pick(&[0.0, 1.0, -2.5, 1.5, now, now + 0.25, now + 1000.0, now * 8.0 + 3.0, 9e15]);
             let member = if player.dice.once_in(3) { player.dice.bytes(5) } else { job };
             change_sorted(pair, name, member, score).await;
         }
         11..13 => {
             let owner = player.dice.bytes(16);
-            let field = player.dice.pick(&[
+            let fields = [
                 "priorities",
                 "timer_at",
                 "lease_max",
                 "last_beat",
+                "hold_until",
                 "paused",
                 "schema",
                 "cancelling",
-            ]);
+                "large",
+            ];
+            let field = player.dice.pick(&fields);
             match player.dice.roll(4) {
                 0 => pair.write(player.dice.pick(&["stats", "unique", "due:5", "error", "tombs"]), None).await,
                 1 => change_hash(pair, "stats", |stats| drop(stats.remove(field.as_bytes()))).await,
@@ -144,7 +147,16 @@ pub(crate) async fn damage(pair: &Pair, player: &mut Player) {
                     let key = format!("key {}", player.dice.roll(6)).into_bytes();
                     change_hash(pair, "unique", |unique| drop(unique.insert(key, entry))).await;
                 }
-                _ => change_hash(pair, "stats", |stats| drop(stats.insert(b"timer_at".to_vec(), b"x".to_vec()))).await,
+                _ => {
+                    let value = player.dice.pick(&["x", "", "0", "1.5", "-7", "5x5", "0x10", "1700000000000"]);
+                    change_hash(pair, "stats", |stats| {
+                        // The next one finds it gone, else nothing would get through in the end.
+                        if stats.insert(field.into(), value.into()).is_some_and(|old| old == b"x") {
+                            stats.remove(field.as_bytes());
+                        }
+                    })
+                    .await;
+                }
             }
         }
         _ => {

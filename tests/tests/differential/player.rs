@@ -109,6 +109,14 @@ impl Player {
         Call { script, keys, args }
     }
 
+    /// One of the jobs that were given last.
+    pub(crate) fn held_job(&mut self) -> Vec<u8> {
+        match self.held.len() as u64 {
+            0 => self.job(),
+            all => self.held[(all - 1 - self.dice.roll(all.min(5))) as usize].1[..16].to_vec(),
+        }
+    }
+
     pub(crate) fn job(&mut self) -> Vec<u8> {
         if self.dice.once_in(25) {
             return id(JOBS + self.dice.roll(self.fresh)).to_vec();
