@@ -88,6 +88,9 @@ impl History<'_> {
     /// One call, after which a failure must have changed nothing.
     async fn one(&mut self) {
         let call = self.player.any();
+        if self.is_by_choice(&call) {
+            return self.run_by_choice(call).await;
+        }
         let watched = self.broken.is_some() || self.player.dice.once_in(4);
         let before = if self.damages && watched { Some(self.pair.embedded_dump().await) } else { None };
         let (redis, embedded) = self.pair.run(&call).await;
@@ -104,7 +107,8 @@ impl History<'_> {
 
     /// Several calls at one instant, in one transaction of the embedded engine.
     async fn together(&mut self) {
-        let calls: Vec<Call> = (0..self.player.dice.roll(7) + 2).map(|_| self.player.any()).collect();
+        let mut calls: Vec<Call> = (0..self.player.dice.roll(7) + 2).map(|_| self.player.any()).collect();
+        calls.retain(|call| !self.is_by_choice(call));
         let outcomes = self.pair.run_together(&calls).await;
         for (call, (redis, embedded)) in calls.iter().zip(&outcomes) {
             self.compare(call, redis, embedded).await;
@@ -138,6 +142,15 @@ impl History<'_> {
     /// Takes back a part of what a session holds. Redis chooses which jobs, so the counts' sum alone is the same.
     async fn rescue_some(&mut self) {
         let call = self.player.rescue_some();
+        self.run_by_choice(call).await;
+    }
+
+    /// Whether Redis may choose which jobs this call takes: in a crowd a session holds more than a call takes back.
+    fn is_by_choice(&self, call: &Call) -> bool {
+        self.player.crowd && matches!(call.script, "rescue" | "reconcile")
+    }
+
+    async fn run_by_choice(&mut self, call: Call) {
         let (redis, embedded) = self.pair.run(&call).await;
         let summed = |outcome: &Outcome| match outcome {
             Outcome::Answered(Reply::List(parts)) => {

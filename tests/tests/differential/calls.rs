@@ -344,6 +344,25 @@ impl Player {
         self.call("dead_list", None, vec![text(order), last_ms, last_id, text(limit), until, text(u8::from(whole))])
     }
 
+    pub(crate) fn due_list(&mut self) -> Call {
+        let (last_ms, last_id) = match self.due_pages.back() {
+            Some((id, due)) if self.dice.once_in(2) => (text(due), id.clone()),
+            // That job is gone by now.
+            Some((_, due)) if self.dice.once_in(2) => (text(due), self.dice.bytes(16)),
+            _ => (Vec::new(), Vec::new()),
+        };
+        let priority = if self.dice.once_in(15) {
+            self.dice.pick(&["10", "x", "-1"]).as_bytes().to_vec()
+        } else if self.dice.once_in(2) {
+            text(5)
+        } else {
+            text(self.dice.roll(10))
+        };
+        let limits = if self.dice.once_in(15) { ["0", "101", "x"] } else { ["1", "2", "100"] };
+        let limit = self.dice.pick(&limits);
+        self.call("due_list", None, vec![priority, last_ms, last_id, text(limit)])
+    }
+
     pub(crate) fn pause(&mut self) -> Call {
         let on = u8::from(self.dice.once_in(4));
         self.call("pause", None, vec![text(on)])
@@ -381,7 +400,8 @@ impl Player {
             65..70 => self.of_one_job("cancel"),
             70..74 => self.of_one_job("reschedule"),
             74..78 => self.of_one_job("inspect"),
-            78..82 => self.reconcile(),
+            78..80 => self.reconcile(),
+            80..82 => self.due_list(),
             82..86 => self.dead_list(),
             86..90 => self.of_letters("dead_redrive"),
             90..92 => self.of_letters("dead_delete"),

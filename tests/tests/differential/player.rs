@@ -37,6 +37,8 @@ pub(crate) struct Player {
     pub(crate) solos: VecDeque<Vec<u8>>,
     /// Sessions that a beat told of.
     pub(crate) lost: VecDeque<Vec<u8>>,
+    /// Where pages of waiting jobs ended.
+    pub(crate) due_pages: VecDeque<(Vec<u8>, u64)>,
     /// Where pages of dead letters ended.
     pub(crate) pages: VecDeque<(Vec<u8>, u64)>,
     pub(crate) fresh: u64,
@@ -70,6 +72,7 @@ impl Player {
             timers: VecDeque::new(),
             solos: VecDeque::new(),
             lost: VecDeque::new(),
+            due_pages: VecDeque::new(),
             pages: VecDeque::new(),
             fresh: JOBS,
             schema: text(1),
@@ -194,6 +197,9 @@ impl Player {
             }
             (_, [Reply::Bytes(code), Reply::Bytes(stored)]) if code == b"SCHEMA" => self.schema.clone_from(stored),
             (_, [Reply::Bytes(code), Reply::Bytes(stored)]) if code == b"SHARDS" => self.shards.clone_from(stored),
+            ("due_list", [.., Reply::Bytes(id), Reply::Int(due), _]) => {
+                remember(&mut self.due_pages, (id.clone(), *due as u64), REMEMBERED);
+            }
             ("dead_list", [.., Reply::Bytes(id), Reply::Int(died), _, _]) => {
                 remember(&mut self.pages, (id.clone(), *died as u64), REMEMBERED);
             }

@@ -15,6 +15,7 @@ const ALSO: &[(&str, &[&str])] = &[
     ("dead_delete", &["o", "n"]),
     ("dead_list", &["letter", "record", "after", "before"]),
     ("dead_redrive", &["o", "n", "u", "m"]),
+    ("due_list", &["job", "next page"]),
     ("enqueue", &["created", "already", "duplicate"]),
     ("pause", &["changed", "unchanged"]),
     ("reconcile", &["missing"]),
@@ -143,6 +144,7 @@ fn look(call: &Call, parts: &[Reply], see: &mut impl FnMut(&str)) {
         }
         "pause" => see(if int(1) == 1 { "changed" } else { "unchanged" }),
         "reconcile" if parts.len() > 2 => see("missing"),
+        "due_list" if parts.len() > 1 => see(if call.args[1].is_empty() { "job" } else { "next page" }),
         "dead_list" if parts.len() > 1 => {
             see("letter");
             see(if call.args[0] == b"after" { "after" } else { "before" });
