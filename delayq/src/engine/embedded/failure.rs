@@ -1,18 +1,26 @@
 //! What went wrong in the embedded engine, and what it means for the caller.
 
 use std::fmt;
+use std::fs::OpenOptions;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
 
-use rusqlite::ErrorCode;
+use rusqlite::{ErrorCode, ffi};
+
+use super::wake;
 
 use crate::error::{Error, ErrorKind};
 
 /// Why a script or command did not happen.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum Fault {
     /// What Redis would have answered: a code, then text.
     Said(String),
     /// SQLite's own.
-    Sqlite(rusqlite::Error),
+    Sqlite(Arc<rusqlite::Error>),
+    /// The file system's, of the file or of one that is kept beside it.
+    File(Arc<io::Error>),
     /// The script itself, or the interpreter.
     Lua(String),
     /// The file is a database of another program.
@@ -26,6 +34,19 @@ pub(super) enum Fault {
 impl Fault {
     pub(super) fn said(text: impl Into<String>) -> Fault {
         Fault::Said(text.into())
+    }
+
+    /// SQLite says of many things only that a file can't be opened: the file system says why.
+    pub(super) fn looked_into(self, database: &Path) -> Fault {
+        if !matches!(&self, Fault::Sqlite(error) if error.sqlite_error_code() == Some(ErrorCode::CannotOpen)) {
+            return self;
+        }
+        let beside = wake::beside(database);
+        let open = |path| OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+        match open(database).and_then(|_| open(&beside)) {
+            Ok(_) => self,
+            Err(error) => Fault::File(Arc::new(error)),
+        }
     }
 
     /// Whether the transaction is beyond repair, not just the script.
@@ -63,10 +84,19 @@ impl Fault {
                 ),
             ),
             Fault::Sqlite(error) => sorted(error, what, shown),
+            Fault::File(error) => match error.kind() {
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => denied(what, shown),
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => full(what, shown),
+                io::ErrorKind::IsADirectory => {
+                    (ErrorKind::Config, format!("{shown} is a folder: name a file, in it or elsewhere"))
+                }
+                _ => not_opened(shown),
+            },
         };
         let error = Error::new(kind, text);
         match self {
             Fault::Sqlite(cause) => error.caused(cause),
+            Fault::File(cause) => error.caused(cause),
             _ => error,
         }
     }
@@ -81,18 +111,11 @@ fn sorted(error: &rusqlite::Error, what: &str, shown: &str) -> (ErrorKind, Strin
             ErrorKind::Unavailable,
             format!("{what}: another program has {shown} locked; nothing was done, try again or close that program"),
         ),
-        ErrorCode::DiskFull => (
-            ErrorKind::Full,
-            format!("{what}: the disk that holds {shown} is full; nothing was written, make room and try again"),
-        ),
-        ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::AuthorizationForStatementDenied => (
-            ErrorKind::Denied,
-            format!("{what}: {shown} can't be written to: give this user the right to write the file and its folder"),
-        ),
-        ErrorCode::CannotOpen => (
-            ErrorKind::Unreachable,
-            format!("{shown} can't be opened: does its folder exist, and may this user write in it?"),
-        ),
+        ErrorCode::DiskFull => full(what, shown),
+        ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::AuthorizationForStatementDenied => {
+            denied(what, shown)
+        }
+        ErrorCode::CannotOpen => not_opened(shown),
         ErrorCode::NotADatabase => {
             (ErrorKind::Corrupt, format!("{shown} is no SQLite database: give another path, or move that file away"))
         }
@@ -100,6 +123,14 @@ fn sorted(error: &rusqlite::Error, what: &str, shown: &str) -> (ErrorKind, Strin
             ErrorKind::Corrupt,
             format!("{what}: {shown} is damaged: restore it from a copy, or salvage it with sqlite3's .recover"),
         ),
+        // A disk takes writes into its cache and fails later: what fails at once is a quota, or a limit for files.
+        ErrorCode::SystemIoFailure
+            if error.sqlite_error().is_some_and(|error| {
+                matches!(error.extended_code, ffi::SQLITE_IOERR_WRITE | ffi::SQLITE_IOERR_SHMSIZE)
+            }) =>
+        {
+            full(what, shown)
+        }
         ErrorCode::SystemIoFailure => {
             (ErrorKind::Unavailable, format!("{what}: the disk that holds {shown} failed; nothing was done"))
         }
@@ -107,9 +138,27 @@ fn sorted(error: &rusqlite::Error, what: &str, shown: &str) -> (ErrorKind, Strin
     }
 }
 
+fn full(what: &str, shown: &str) -> (ErrorKind, String) {
+    let text = format!(
+        "{what}: there is no room for {shown}, on its disk or within this user's quota; nothing was written, make room and try again"
+    );
+    (ErrorKind::Full, text)
+}
+
+fn denied(what: &str, shown: &str) -> (ErrorKind, String) {
+    let text =
+        format!("{what}: {shown} can't be written to: give this user the right to write the file and its folder");
+    (ErrorKind::Denied, text)
+}
+
+fn not_opened(shown: &str) -> (ErrorKind, String) {
+    let text = format!("{shown} can't be opened: does its folder exist, and may this user write in it?");
+    (ErrorKind::Unreachable, text)
+}
+
 impl From<rusqlite::Error> for Fault {
     fn from(error: rusqlite::Error) -> Fault {
-        Fault::Sqlite(error)
+        Fault::Sqlite(Arc::new(error))
     }
 }
 
@@ -118,6 +167,7 @@ impl fmt::Display for Fault {
         match self {
             Fault::Said(text) | Fault::Lua(text) => f.write_str(text),
             Fault::Sqlite(error) => error.fmt(f),
+            Fault::File(error) => error.fmt(f),
             Fault::Foreign => f.write_str("another program's database"),
             Fault::Format(found) => write!(f, "tables of form {found}"),
             Fault::NoWal(mode) => write!(f, "journal mode {mode}"),

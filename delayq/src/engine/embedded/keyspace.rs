@@ -1,6 +1,8 @@
 //! The keys: hashes, sets and sorted sets in SQLite tables, under a transaction that the caller begins and ends.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
@@ -16,6 +18,8 @@ const APPLICATION_ID: i32 = 0x646c_7971;
 const FORMAT: i32 = 1;
 /// How long another process may hold the file. None of ours holds it longer than a group of scripts takes.
 const LOCKED_MAX: Duration = Duration::from_secs(5);
+/// How long the log's new start may wait for readers: nobody else can write meanwhile, and some read for hours.
+const LOG_WAIT_MAX: Duration = Duration::from_millis(20);
 /// As many pages as the log may have before readers and writers are made to start it anew: a plain checkpoint never gets
 /// there while several processes write.
 const WAL_PAGES_MAX: i64 = 2000;
@@ -61,6 +65,8 @@ struct Row {
 pub(super) struct Keyspace {
     pub(super) db: Connection,
     clock: Clock,
+    /// The busy handler gives up early.
+    hurried: Arc<AtomicBool>,
     /// Type and size of keys, as good as read while no other connection writes.
     slots: HashMap<Vec<u8>, Slot>,
     rows: Vec<Row>,
@@ -84,8 +90,14 @@ impl Keyspace {
             Place::Memory => Connection::open_in_memory()?,
             Place::File { path, .. } => Connection::open(path)?,
         };
+        if db.is_readonly(rusqlite::MAIN_DB)? {
+            // Left to itself SQLite would read it all the same, and leave companions that nobody may write to later.
+            return Err(Fault::File(Arc::new(std::io::ErrorKind::PermissionDenied.into())));
+        }
         // Yields, then sleeps a little: SQLite's own waiting backs off so far that some wait for seconds.
         let mut since = std::time::Instant::now();
+        let hurried = Arc::new(AtomicBool::new(false));
+        let hurries = hurried.clone();
         db.busy_handler(Some(move |tries| {
             if tries == 0 {
                 since = std::time::Instant::now();
@@ -95,13 +107,16 @@ impl Keyspace {
             } else {
                 std::thread::sleep(Duration::from_micros(100));
             }
-            since.elapsed() < LOCKED_MAX
+            since.elapsed() < if hurries.load(Ordering::Relaxed) { LOG_WAIT_MAX } else { LOCKED_MAX }
         }))?;
         // Else a new bound may change a plan, and each binding of one costs a preparation.
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         db.set_prepared_statement_cache_capacity(64);
+        // One look at both: another process may be making the tables.
+        db.execute_batch("BEGIN")?;
         let id: i32 = db.query_row("PRAGMA application_id", (), |row| row.get(0))?;
         let tables: i64 = db.query_row("SELECT count(*) FROM sqlite_schema", (), |row| row.get(0))?;
+        db.execute_batch("COMMIT")?;
         if id != APPLICATION_ID && (id != 0 || tables > 0) {
             return Err(Fault::Foreign);
         }
@@ -126,6 +141,7 @@ impl Keyspace {
         let mut space = Keyspace {
             db,
             clock,
+            hurried,
             slots: HashMap::new(),
             rows: Vec::new(),
             free: Vec::new(),
@@ -263,7 +279,9 @@ impl Keyspace {
         let log = self.db.query_row("PRAGMA wal_checkpoint(PASSIVE)", (), |row| row.get::<_, i64>(1));
         if log.is_ok_and(|pages| pages > WAL_PAGES_MAX) {
             // Busy is no harm: the next look comes soon.
+            self.hurried.store(true, Ordering::Relaxed);
             let _ = self.db.query_row("PRAGMA wal_checkpoint(RESTART)", (), |_| Ok(()));
+            self.hurried.store(false, Ordering::Relaxed);
         }
     }
 

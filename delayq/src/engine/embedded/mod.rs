@@ -16,6 +16,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::{BoxFuture, Engine, Marker, Reply, Script};
@@ -94,6 +95,8 @@ enum Done {
 struct Task {
     work: Work,
     tell: oneshot::Sender<Result<Done, Error>>,
+    /// Whose call it is.
+    runtime: Handle,
 }
 
 impl Work {
@@ -139,34 +142,29 @@ impl EmbeddedEngine {
     }
 
     fn open(place: &Place, clock: Clock, shown: String) -> Result<EmbeddedEngine, Fault> {
-        let machine = Interpreter::new(Keyspace::open(place, clock)?)?;
-        let bell = match place {
-            Place::Memory => Bell::inside(),
-            Place::File { path, .. } => Bell::beside(path).map_err(|error| {
-                // As SQLite would say it of its own companions of the file.
-                let code = if error.kind() == std::io::ErrorKind::PermissionDenied {
-                    rusqlite::ffi::SQLITE_READONLY
-                } else {
-                    rusqlite::ffi::SQLITE_CANTOPEN
-                };
-                Fault::Sqlite(rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), Some(error.to_string())))
-            })?,
+        let opened = Keyspace::open(place, clock);
+        let (space, bell) = match place {
+            Place::Memory => (opened?, Bell::inside()),
+            Place::File { path, .. } => (
+                opened.map_err(|fault| fault.looked_into(path))?,
+                Bell::beside(path).map_err(|error| Fault::File(Arc::new(error)))?,
+            ),
         };
+        let machine = Interpreter::new(space)?;
         Ok(EmbeddedEngine(Arc::new(Shared { line: Mutex::default(), machine: Mutex::new(machine), bell, shown })))
     }
 
     async fn ask(&self, work: Work) -> Result<Done, Error> {
         let name = work.name();
         let (tell, told) = oneshot::channel();
+        let runtime = Handle::current();
         let serve = {
             let mut line = self.0.line();
-            line.waiting.push(Task { work, tell });
+            line.waiting.push(Task { work, tell, runtime: runtime.clone() });
             !std::mem::replace(&mut line.served, true)
         };
         if serve {
-            // A blocking thread also holds tokio's paused clock still until the work is done.
-            let server = Server { shared: self.0.clone(), done: false };
-            tokio::task::spawn_blocking(move || server.serve());
+            Server::start(self.0.clone(), runtime);
         }
         told.await.unwrap_or_else(|_| {
             Err(Error::new(
@@ -186,21 +184,43 @@ impl Shared {
 /// Works off the line. One at a time: whoever finds nobody serving becomes the one.
 struct Server {
     shared: Arc<Shared>,
-    /// It left when there was nothing to do: from then on the line may be another one's.
+    /// On whose thread it works, if on a runtime's.
+    runtime: Option<Handle>,
+    /// It left when there was nothing to do, or to another one: from then on the line may be another one's.
     done: bool,
 }
 
 impl Server {
+    /// A blocking thread also holds tokio's paused clock still until the work is done.
+    fn start(shared: Arc<Shared>, runtime: Handle) {
+        let server = Server { shared, runtime: Some(runtime.clone()), done: false };
+        runtime.spawn_blocking(move || server.serve());
+    }
+
     fn serve(mut self) {
         let shared = self.shared.clone();
-        let mut machine = shared.machine.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
+        let mut machine = shared.machine.lock().unwrap_or_else(|poisoned| {
+            // Whoever panicked left a transaction behind.
+            shared.machine.clear_poison();
+            let machine = poisoned.into_inner();
+            machine.space().roll_back();
+            machine
+        });
+        for round in 0_u64.. {
             let group: Vec<Task> = {
                 let mut line = shared.line();
-                if line.waiting.is_empty() {
+                let Some(next) = line.waiting.first() else {
                     line.served = false;
                     self.done = true;
                     return;
+                };
+                // A runtime that ends waits for its blocking threads: this one must not stay for others' calls.
+                if round > 0 && self.runtime.as_ref().is_none_or(|own| own.id() != next.runtime.id()) {
+                    let runtime = next.runtime.clone();
+                    drop(line);
+                    drop(machine);
+                    self.done = true;
+                    return Server::start(shared, runtime);
                 }
                 let most = line.waiting.len().min(GROUP_MAX);
                 line.waiting.drain(..most).collect()
@@ -231,7 +251,7 @@ impl Drop for Server {
             return;
         }
         // The runtime it was handed to ended before it began. Other runtimes' calls may stand in the line by now.
-        let next = Server { shared: self.shared.clone(), done: false };
+        let next = Server { shared: self.shared.clone(), runtime: None, done: false };
         std::thread::spawn(move || next.serve());
     }
 }
@@ -239,6 +259,13 @@ impl Drop for Server {
 impl Shared {
     /// One transaction for all; if it breaks, one for each.
     fn group(&self, machine: &mut Interpreter, tasks: &[Work]) -> (Vec<Result<Done, Error>>, bool) {
+        let begun = machine.space().begin();
+        if let Err(fault) = begun {
+            machine.space().roll_back();
+            // Where another process has the file, each alone would only wait as long again.
+            let failed = tasks.iter().map(|task| Err(fault.clone().into_error(task.name(), &self.shown)));
+            return (failed.collect(), false);
+        }
         match together(machine, tasks) {
             Ok((done, woke)) => {
                 let named = done.into_iter().zip(tasks);
@@ -262,11 +289,10 @@ impl Shared {
     }
 }
 
-/// The tasks in one transaction: a task that fails by itself takes back what it did, the others stay. An error is the
-/// transaction's.
+/// The tasks in the transaction that was begun, and its end: a task that fails by itself takes back what it did, the
+/// others stay. An error is the transaction's.
 #[allow(clippy::type_complexity)]
 fn together(machine: &mut Interpreter, tasks: &[Work]) -> Result<(Vec<Result<Done, Fault>>, bool), Fault> {
-    machine.space().begin()?;
     let mut all = Vec::with_capacity(tasks.len());
     let several = tasks.len() > 1;
     for task in tasks {

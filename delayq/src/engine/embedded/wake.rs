@@ -74,7 +74,7 @@ impl Bell {
 }
 
 /// Named like SQLite's own companions of the file.
-fn beside(database: &Path) -> PathBuf {
+pub(super) fn beside(database: &Path) -> PathBuf {
     let mut name = database.as_os_str().to_owned();
     name.push("-wake");
     PathBuf::from(name)
