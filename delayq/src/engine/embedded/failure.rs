@@ -36,6 +36,11 @@ impl Fault {
         Fault::Said(text.into())
     }
 
+    /// Another connection has the file locked.
+    pub(super) fn is_busy(&self) -> bool {
+        matches!(self, Fault::Sqlite(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy))
+    }
+
     /// SQLite says of many things only that a file can't be opened: the file system says why.
     pub(super) fn looked_into(self, database: &Path) -> Fault {
         if !matches!(&self, Fault::Sqlite(error) if error.sqlite_error_code() == Some(ErrorCode::CannotOpen)) {

@@ -17,9 +17,9 @@ const APPLICATION_ID: i32 = 0x646c_7971;
 /// The form of the tables.
 const FORMAT: i32 = 1;
 /// How long another process may hold the file. None of ours holds it longer than a group of scripts takes.
-const LOCKED_MAX: Duration = Duration::from_secs(5);
+pub(super) const LOCKED_MAX: Duration = Duration::from_secs(5);
 /// How long the log's new start may wait for readers: nobody else can write meanwhile, and some read for hours.
-const LOG_WAIT_MAX: Duration = Duration::from_millis(20);
+const LOG_WAIT_MAX: Duration = Duration::from_millis(50);
 /// As many pages as the log may have before readers and writers are made to start it anew: a plain checkpoint never gets
 /// there while several processes write.
 const WAL_PAGES_MAX: i64 = 2000;
@@ -277,10 +277,17 @@ impl Keyspace {
             return;
         }
         let log = self.db.query_row("PRAGMA wal_checkpoint(PASSIVE)", (), |row| row.get::<_, i64>(1));
-        if log.is_ok_and(|pages| pages > WAL_PAGES_MAX) {
+        // Where another connection is about its own checkpoint there is no answer, and the log isn't short.
+        if log.is_ok_and(|pages| pages > WAL_PAGES_MAX || pages < 0) {
             // Busy is no harm: the next look comes soon.
             self.hurried.store(true, Ordering::Relaxed);
-            let _ = self.db.query_row("PRAGMA wal_checkpoint(RESTART)", (), |_| Ok(()));
+            let since = std::time::Instant::now();
+            let mut busy = true;
+            while busy && since.elapsed() < LOG_WAIT_MAX {
+                // At once if another connection is about its own checkpoint, which the busy handler isn't asked about.
+                let answer = self.db.query_row("PRAGMA wal_checkpoint(RESTART)", (), |row| row.get(0));
+                busy = answer.unwrap_or(false);
+            }
             self.hurried.store(false, Ordering::Relaxed);
         }
     }

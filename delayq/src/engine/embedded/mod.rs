@@ -14,7 +14,7 @@ mod wake;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -23,7 +23,7 @@ use super::{BoxFuture, Engine, Marker, Reply, Script};
 use crate::error::{Error, ErrorKind};
 
 use failure::Fault;
-use keyspace::{Keyspace, Kind};
+use keyspace::{Keyspace, Kind, LOCKED_MAX};
 use lua::Interpreter;
 pub(crate) use place::Place;
 pub use raw::Stored;
@@ -142,7 +142,16 @@ impl EmbeddedEngine {
     }
 
     fn open(place: &Place, clock: Clock, shown: String) -> Result<EmbeddedEngine, Fault> {
-        let opened = Keyspace::open(place, clock);
+        let since = Instant::now();
+        let opened = loop {
+            match Keyspace::open(place, clock.clone()) {
+                // Those who make one file at once get in each other's way: SQLite doesn't wait when it begins a log.
+                Err(fault) if fault.is_busy() && since.elapsed() < LOCKED_MAX => {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                opened => break opened,
+            }
+        };
         let (space, bell) = match place {
             Place::Memory => (opened?, Bell::inside()),
             Place::File { path, .. } => (
@@ -243,16 +252,17 @@ impl Drop for Server {
         if self.done {
             return;
         }
-        if std::thread::panicking() {
-            // Who waits is told that the outcome isn't known.
+        // The runtime it was handed to ended before it began, or what it worked on panicked. Either way others stand in
+        // the line, and nothing of theirs has begun.
+        let shared = self.shared.clone();
+        let begun = std::thread::Builder::new()
+            .name("delayq-line".to_owned())
+            .spawn(move || Server { shared, runtime: None, done: false }.serve());
+        if begun.is_err() {
             let mut line = self.shared.line();
             line.served = false;
             line.waiting.clear();
-            return;
         }
-        // The runtime it was handed to ended before it began. Other runtimes' calls may stand in the line by now.
-        let next = Server { shared: self.shared.clone(), runtime: None, done: false };
-        std::thread::spawn(move || next.serve());
     }
 }
 
