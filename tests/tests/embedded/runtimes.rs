@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use delayq::engine::embedded::{Clock, EmbeddedEngine};
 use delayq::engine::{Engine, Reply, Script};
@@ -104,14 +104,16 @@ async fn a_runtime_can_end_while_others_keep_the_engine_busy() {
         })
         .collect();
     let ended = tokio::task::spawn_blocking(move || {
-        for _ in 0..20 {
+        for _ in 0..40 {
             let runtime = runtime();
             runtime.block_on(async { count(&engine, "short").await.unwrap() });
             // Waits for what runs on its blocking threads.
+            let from = Instant::now();
             drop(runtime);
+            assert!(from.elapsed() < Duration::from_secs(2), "kept for others for {:?}", from.elapsed());
         }
     });
-    soon("twenty ends", ended).await.unwrap();
+    soon("forty ends", ended).await.unwrap();
     stop.store(true, Ordering::SeqCst);
     for task in busy {
         soon("a busy task's end", task).await.unwrap();
