@@ -278,7 +278,7 @@ impl Keyspace {
         }
         let log = self.db.query_row("PRAGMA wal_checkpoint(PASSIVE)", (), |row| row.get::<_, i64>(1));
         // Where another connection is about its own checkpoint there is no answer, and the log isn't short.
-        if log.is_ok_and(|pages| pages > WAL_PAGES_MAX || pages < 0) {
+        if log.is_ok_and(|pages| !(0..=WAL_PAGES_MAX).contains(&pages)) {
             // Busy is no harm: the next look comes soon.
             self.hurried.store(true, Ordering::Relaxed);
             let since = std::time::Instant::now();
