@@ -12,6 +12,15 @@ use delayq::store::{Member, Prefix, Store};
 pub(crate) async fn drain(url: &str, queue: &str, young: bool) -> Result<usize, Box<dyn Error>> {
     let engine = RedisEngine::connect(Target::parse(url, Settings::default())?).await?;
     let store = Store::new(Arc::new(engine), Prefix::default());
+    drain_store(&store, queue, young).await.map_err(|error| error as Box<dyn Error>)
+}
+
+/// The same on a store that is there.
+pub(crate) async fn drain_store(
+    store: &Store,
+    queue: &str,
+    young: bool,
+) -> Result<usize, Box<dyn Error + Send + Sync>> {
     let shard = store.shard(queue, 0)?;
     let session = [7; 16];
     store.open(&shard, &session, std::time::Duration::from_secs(60)).await?;
