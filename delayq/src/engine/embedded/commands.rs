@@ -4,6 +4,7 @@ use rusqlite::{CachedStatement, OptionalExtension, params};
 
 use super::failure::Fault;
 use super::keyspace::{Keyspace, Kind, Slot};
+use super::lua::Word;
 use super::sql;
 
 /// What a command answers.
@@ -12,10 +13,11 @@ pub(super) enum Answer {
     Nil,
     Int(i64),
     Bytes(Vec<u8>),
-    List(Vec<Answer>),
+    List(Vec<Option<Vec<u8>>>),
+    Flags(Vec<bool>),
 }
 
-type Args<'a> = &'a [Vec<u8>];
+type Args<'a> = &'a [Word];
 type Command = fn(&mut Keyspace, &[u8], Args<'_>) -> Result<Answer, Fault>;
 
 /// Every command: its name, how few arguments it takes after its key, and what does it. `TIME` alone has no key.
@@ -54,11 +56,12 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// Runs one command: its name, then its arguments.
-pub(super) fn run(space: &mut Keyspace, words: &[Vec<u8>]) -> Result<Answer, Fault> {
+pub(super) fn run(space: &mut Keyspace, words: &[Word]) -> Result<Answer, Fault> {
     let (verb, rest) = words.split_first().ok_or_else(|| Fault::said("ERR no command"))?;
+    let verb: &[u8] = verb;
     if verb == b"TIME" {
         let now = space.now_us();
-        let text = |n: u64| Answer::Bytes(n.to_string().into_bytes());
+        let text = |n: u64| Some(n.to_string().into_bytes());
         return Ok(Answer::List(vec![text(now / 1_000_000), text(now % 1_000_000)]));
     }
     let Ok(at) = COMMANDS.binary_search_by(|(name, ..)| name.as_bytes().cmp(verb)) else {
@@ -102,29 +105,33 @@ fn score(text: &[u8]) -> Result<f64, Fault> {
 }
 
 /// A score as Redis writes it: whole numbers in full.
-fn score_text(score: f64) -> Answer {
-    Answer::Bytes(score.to_string().into_bytes())
+fn score_text(score: f64) -> Vec<u8> {
+    score.to_string().into_bytes()
+}
+
+/// The one part of a list.
+fn single(answer: Answer) -> Answer {
+    match answer {
+        Answer::List(mut parts) => parts.pop().flatten().map_or(Answer::Nil, Answer::Bytes),
+        other => other,
+    }
 }
 
 // Hashes.
 
 fn hget(space: &mut Keyspace, key: &[u8], args: Args<'_>) -> Result<Answer, Fault> {
-    match hmget(space, key, &args[..1])? {
-        Answer::List(mut values) => Ok(values.pop().unwrap_or(Answer::Nil)),
-        other => Ok(other),
-    }
+    Ok(single(hmget(space, key, &args[..1])?))
 }
 
 fn hmget(space: &mut Keyspace, key: &[u8], fields: Args<'_>) -> Result<Answer, Fault> {
     let slot = space.typed(key, Kind::Hash)?;
     if space.count(slot) == 0 {
-        return Ok(Answer::List(vec![Answer::Nil; fields.len()]));
+        return Ok(Answer::List(vec![None; fields.len()]));
     }
     let id = space.id(slot);
     let mut get = space.db.prepare_cached(sql::HASH_GET)?;
     let values = fields.iter().map(|field| {
-        let value = get.query_row(params![id, field], |row| Ok(row.get_ref(0)?.as_blob()?.to_vec())).optional()?;
-        Ok(value.map_or(Answer::Nil, Answer::Bytes))
+        Ok(get.query_row(params![id, &**field], |row| Ok(row.get_ref(0)?.as_blob()?.to_vec())).optional()?)
     });
     Ok(Answer::List(values.collect::<Result<_, Fault>>()?))
 }
@@ -159,7 +166,7 @@ fn hset(space: &mut Keyspace, key: &[u8], args: Args<'_>) -> Result<Answer, Faul
 fn hsetnx(space: &mut Keyspace, key: &[u8], args: Args<'_>) -> Result<Answer, Fault> {
     let slot = space.typed(key, Kind::Hash)?;
     let [field, value] = args else { return Err(syntax()) };
-    let added = space.db.prepare_cached(sql::HASH_ADD)?.execute(params![space.id(slot), field, value])?;
+    let added = space.db.prepare_cached(sql::HASH_ADD)?.execute(params![space.id(slot), &**field, &**value])?;
     space.grew(slot, Kind::Hash, added as i64);
     Ok(Answer::Int(added as i64))
 }
@@ -198,7 +205,7 @@ fn drop_each(
     {
         let mut drop = space.db.prepare_cached(statement)?;
         for name in names {
-            gone += drop.execute(params![id, name])? as i64;
+            gone += drop.execute(params![id, &**name])? as i64;
         }
     }
     space.grew(slot, kind, -gone);
@@ -214,7 +221,7 @@ fn sadd(space: &mut Keyspace, key: &[u8], members: Args<'_>) -> Result<Answer, F
     {
         let mut add = space.db.prepare_cached(sql::SET_ADD)?;
         for member in members {
-            added += add.execute(params![id, member])? as i64;
+            added += add.execute(params![id, &**member])? as i64;
         }
     }
     space.grew(slot, Kind::Set, added);
@@ -229,8 +236,8 @@ fn smismember(space: &mut Keyspace, key: &[u8], members: Args<'_>) -> Result<Ans
     let slot = space.typed(key, Kind::Set)?;
     let id = space.id(slot);
     let mut has = space.db.prepare_cached(sql::SET_HAS)?;
-    let found = members.iter().map(|member| Ok(flag(has.exists(params![id, member])?)));
-    Ok(Answer::List(found.collect::<Result<_, Fault>>()?))
+    let found = members.iter().map(|member| Ok(has.exists(params![id, &**member])?));
+    Ok(Answer::Flags(found.collect::<Result<_, Fault>>()?))
 }
 
 fn smembers(space: &mut Keyspace, key: &[u8], _: Args<'_>) -> Result<Answer, Fault> {
@@ -255,7 +262,7 @@ fn first_members(space: &mut Keyspace, slot: Slot, most: i64) -> Result<Answer, 
     let mut members = Vec::new();
     while (members.len() as i64) < most {
         let Some(row) = rows.next()? else { break };
-        members.push(Answer::Bytes(row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?.to_vec()));
+        members.push(Some(row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?.to_vec()));
     }
     Ok(Answer::List(members))
 }
@@ -267,25 +274,22 @@ fn score_of(get: &mut CachedStatement<'_>, id: i64, member: &[u8]) -> Result<Opt
 }
 
 fn zscore(space: &mut Keyspace, key: &[u8], args: Args<'_>) -> Result<Answer, Fault> {
-    match zmscore(space, key, &args[..1])? {
-        Answer::List(mut scores) => Ok(scores.pop().unwrap_or(Answer::Nil)),
-        other => Ok(other),
-    }
+    Ok(single(zmscore(space, key, &args[..1])?))
 }
 
 fn zmscore(space: &mut Keyspace, key: &[u8], members: Args<'_>) -> Result<Answer, Fault> {
     let slot = space.typed(key, Kind::Sorted)?;
     if space.count(slot) == 0 {
-        return Ok(Answer::List(vec![Answer::Nil; members.len()]));
+        return Ok(Answer::List(vec![None; members.len()]));
     }
     let id = space.id(slot);
     let mut get = space.db.prepare_cached(sql::SORTED_SCORE)?;
-    let scores = members.iter().map(|member| Ok(score_of(&mut get, id, member)?.map_or(Answer::Nil, score_text)));
+    let scores = members.iter().map(|member| Ok(score_of(&mut get, id, member)?.map(score_text)));
     Ok(Answer::List(scores.collect::<Result<_, Fault>>()?))
 }
 
 fn zadd(space: &mut Keyspace, key: &[u8], args: Args<'_>) -> Result<Answer, Fault> {
-    let only_known = args[0] == b"XX";
+    let only_known = *args[0] == *b"XX";
     let pairs = if only_known { &args[1..] } else { args };
     if pairs.is_empty() || !pairs.len().is_multiple_of(2) {
         return Err(syntax());
@@ -300,7 +304,7 @@ fn zadd(space: &mut Keyspace, key: &[u8], args: Args<'_>) -> Result<Answer, Faul
         // All are read before any is written, as Redis does.
         let scores = pairs.chunks_exact(2).map(|pair| score(&pair[0])).collect::<Result<Vec<_>, _>>()?;
         for (score, pair) in scores.into_iter().zip(pairs.chunks_exact(2)) {
-            let member = &pair[1];
+            let member: &[u8] = &pair[1];
             if !only_known && add.execute(params![id, score, member])? > 0 {
                 added += 1;
             } else if score_of(&mut get, id, member)?.is_some_and(|old| old != score) {
@@ -341,7 +345,7 @@ fn zrangebyscore(space: &mut Keyspace, key: &[u8], args: Args<'_>) -> Result<Ans
     let slot = space.typed(key, Kind::Sorted)?;
     let (from, to, skip, most) = match args {
         [from, to] => (from, to, 0, i64::MAX),
-        [from, to, limit, skip, most] if limit == b"LIMIT" => (from, to, integer(skip)?, integer(most)?),
+        [from, to, limit, skip, most] if **limit == *b"LIMIT" => (from, to, integer(skip)?, integer(most)?),
         _ => return Err(syntax()),
     };
     let (low, high) = between(from, to)?;
@@ -355,7 +359,7 @@ fn zrangebyscore(space: &mut Keyspace, key: &[u8], args: Args<'_>) -> Result<Ans
 }
 
 /// Rows of score and member, some of them.
-fn page(mut rows: rusqlite::Rows<'_>, skip: i64, most: i64, scores: bool) -> Result<Vec<Answer>, Fault> {
+fn page(mut rows: rusqlite::Rows<'_>, skip: i64, most: i64, scores: bool) -> Result<Vec<Option<Vec<u8>>>, Fault> {
     let mut page = Vec::new();
     let (mut passed, mut taken) = (0, 0);
     while taken < most {
@@ -365,9 +369,9 @@ fn page(mut rows: rusqlite::Rows<'_>, skip: i64, most: i64, scores: bool) -> Res
             continue;
         }
         taken += 1;
-        page.push(Answer::Bytes(row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?.to_vec()));
+        page.push(Some(row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?.to_vec()));
         if scores {
-            page.push(score_text(row.get(0)?));
+            page.push(Some(score_text(row.get(0)?)));
         }
     }
     Ok(page)
@@ -384,7 +388,7 @@ fn zrange(space: &mut Keyspace, key: &[u8], args: Args<'_>, order: &'static str)
     let slot = space.typed(key, Kind::Sorted)?;
     let (from, to, scores) = match args {
         [from, to] => (from, to, false),
-        [from, to, with] if with == b"WITHSCORES" => (from, to, true),
+        [from, to, with] if **with == *b"WITHSCORES" => (from, to, true),
         _ => return Err(syntax()),
     };
     let (skip, most) = ranks(from, to, space.count(slot))?;
@@ -417,30 +421,31 @@ fn zrevrank(space: &mut Keyspace, key: &[u8], args: Args<'_>) -> Result<Answer, 
 fn zremrangebyrank(space: &mut Keyspace, key: &[u8], args: Args<'_>) -> Result<Answer, Fault> {
     let slot = space.typed(key, Kind::Sorted)?;
     let [from, to] = args else { return Err(syntax()) };
-    let (skip, most) = ranks(from, to, space.count(slot))?;
-    let id = space.id(slot);
-    let mut leaving: Vec<(f64, Vec<u8>)> = Vec::new();
-    {
-        let mut walk = space.db.prepare_cached(sql::SORTED_UP)?;
-        let mut rows = walk.query([id])?;
-        let mut passed = 0;
-        while (leaving.len() as i64) < most {
-            let Some(row) = rows.next()? else { break };
-            passed += 1;
-            if passed > skip {
-                leaving.push((row.get(0)?, row.get(1)?));
-            }
-        }
+    let (id, size) = (space.id(slot), space.count(slot));
+    let (skip, most) = ranks(from, to, size)?;
+    if skip > 0 {
+        return Err(syntax());
     }
-    let mut gone = 0;
-    {
-        let mut drop = space.db.prepare_cached(sql::SORTED_DROP_AT)?;
-        for (score, member) in &leaving {
-            gone += drop.execute(params![id, score, member])? as i64;
-        }
+    if most == 0 {
+        return Ok(Answer::Int(0));
     }
-    space.grew(slot, Kind::Sorted, -gone);
-    Ok(Answer::Int(gone))
+    // One statement for all up to the last one, which its rank finds.
+    let last = if most < size { at_rank(space, id, most - 1)? } else { None };
+    let gone = match last {
+        Some((score, member)) => space.db.prepare_cached(sql::SORTED_DROP_TO)?.execute(params![id, score, member])?,
+        None => space.db.prepare_cached(sql::SORTED_CLEAR)?.execute([id])?,
+    };
+    space.grew(slot, Kind::Sorted, -(gone as i64));
+    Ok(Answer::Int(gone as i64))
+}
+
+fn at_rank(space: &Keyspace, id: i64, rank: i64) -> Result<Option<(f64, Vec<u8>)>, Fault> {
+    let mut walk = space.db.prepare_cached(sql::SORTED_UP)?;
+    let mut rows = walk.query([id])?;
+    for _ in 0..rank {
+        rows.next()?;
+    }
+    Ok(rows.next()?.map(|row| Ok::<_, rusqlite::Error>((row.get(0)?, row.get(1)?))).transpose()?)
 }
 
 /// Takes the member with the lowest score: what a wait on the baton takes.

@@ -1,14 +1,19 @@
 //! The scripts, run in process: the same files that Redis gets.
 
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
+use mlua::state::{GcIncParams, GcMode};
+use mlua::{BString, BorrowedBytes, Either, Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
 
 use super::commands::{self, Answer};
 use super::failure::Fault;
 use super::keyspace::Keyspace;
 use crate::engine::{Reply, Script};
+
+/// How much Lua's memory grows until it is tidied up, in percent: scripts leave a lot behind and hold on to little.
+const GC_PAUSE: std::os::raw::c_int = 400;
 
 /// An interpreter on a keyspace.
 pub(super) struct Interpreter {
@@ -44,12 +49,13 @@ impl Interpreter {
         let space = Arc::new(Mutex::new(space));
         let made = (|| {
             let lua = Lua::new_with(StdLib::STRING | StdLib::TABLE | StdLib::MATH, LuaOptions::default())?;
+            lua.gc_set_mode(GcMode::Incremental(GcIncParams::default().pause(GC_PAUSE)));
             let redis = lua.create_table()?;
             let used = space.clone();
             redis.set(
                 "call",
                 lua.create_function(move |lua, words: MultiValue| {
-                    let words = words.iter().map(word).collect::<mlua::Result<Vec<_>>>()?;
+                    let words = words.into_iter().map(word).collect::<mlua::Result<Vec<_>>>()?;
                     let mut space = used.lock().unwrap_or_else(PoisonError::into_inner);
                     let answer = commands::run(&mut space, &words)
                         .map_err(|fault| mlua::Error::external(Carried(Mutex::new(Some(fault)))))?;
@@ -101,22 +107,36 @@ impl Interpreter {
         };
         let globals = self.lua.globals();
         for (name, values) in [("KEYS", keys), ("ARGV", args)] {
-            let list = self.lua.create_table_with_capacity(values.len(), 0)?;
-            for (at, value) in values.iter().enumerate() {
-                list.raw_set(at + 1, self.lua.create_string(value)?)?;
-            }
+            let list = self.lua.create_sequence_from(values.iter().map(|value| BString::from(value.as_slice())))?;
             globals.raw_set(name, list)?;
         }
         function.call(())
     }
 }
 
+/// An argument of a command: where it stands in Lua, or made for it.
+pub(super) enum Word {
+    Lent(BorrowedBytes),
+    Made(String),
+}
+
+impl Deref for Word {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Word::Lent(bytes) => bytes,
+            Word::Made(text) => text.as_bytes(),
+        }
+    }
+}
+
 /// An argument of a command, as Redis takes it: a number without a fraction in full.
-fn word(value: &Value) -> mlua::Result<Vec<u8>> {
+fn word(value: Value) -> mlua::Result<Word> {
     match value {
-        Value::String(text) => Ok(text.as_bytes().to_vec()),
-        Value::Integer(n) => Ok(n.to_string().into_bytes()),
-        Value::Number(n) => Ok(n.to_string().into_bytes()),
+        Value::String(text) => Ok(Word::Lent(text.as_bytes())),
+        Value::Integer(n) => Ok(Word::Made(n.to_string())),
+        Value::Number(n) => Ok(Word::Made(n.to_string())),
         _ => Err(mlua::Error::external(Carried(Mutex::new(Some(Fault::said(
             "ERR Lua redis lib command arguments must be strings or integers",
         )))))),
@@ -129,12 +149,12 @@ fn to_lua(lua: &Lua, answer: Answer) -> mlua::Result<Value> {
         // Lua has one kind of number, which holds every count and clock exactly.
         Answer::Int(n) => Value::Number(n as f64),
         Answer::Bytes(bytes) => Value::String(lua.create_string(bytes)?),
-        Answer::List(parts) => {
-            let list = lua.create_table_with_capacity(parts.len(), 0)?;
-            for (at, part) in parts.into_iter().enumerate() {
-                list.raw_set(at + 1, to_lua(lua, part)?)?;
-            }
-            Value::Table(list)
+        Answer::List(parts) => Value::Table(lua.create_sequence_from(parts.into_iter().map(|part| match part {
+            Some(bytes) => Either::Left(BString::from(bytes)),
+            None => Either::Right(false),
+        }))?),
+        Answer::Flags(flags) => {
+            Value::Table(lua.create_sequence_from(flags.into_iter().map(|is| f64::from(u8::from(is))))?)
         }
     })
 }

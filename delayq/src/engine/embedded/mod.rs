@@ -1,7 +1,7 @@
 //! The embedded engine: the same scripts, run in process over a keyspace in SQLite.
 //!
-//! A script is one transaction. Scripts that wait while another commits go into one transaction together, each behind a
-//! savepoint of its own, so that many of them cost one write to the disk.
+//! A script is one transaction. Scripts that wait while another commits go into one transaction together, so that many of
+//! them cost one write to the disk; if one fails, they are done again, each behind a savepoint of its own.
 
 mod commands;
 mod failure;
@@ -13,7 +13,7 @@ mod sql;
 mod wake;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::runtime::Handle;
@@ -31,6 +31,10 @@ use wake::Bell;
 
 /// How many scripts go into one transaction at most.
 const GROUP_MAX: usize = 256;
+
+/// How long those who were just answered may take to stand in the line again before the next group goes without them, as
+/// a part of what the last group took. Half of them in each of two groups would cost twice the writes to the disk.
+const LINGER_PART: u32 = 4;
 
 /// The commands that scripts may use here.
 pub fn command_names() -> impl Iterator<Item = &'static str> {
@@ -59,6 +63,8 @@ pub struct EmbeddedEngine(Arc<Shared>);
 
 struct Shared {
     line: Mutex<Line>,
+    /// As many as the server lingers for are in the line.
+    enough: Condvar,
     machine: Mutex<Interpreter>,
     bell: Bell,
     shown: String,
@@ -68,6 +74,8 @@ struct Shared {
 #[derive(Default)]
 struct Line {
     waiting: Vec<Task>,
+    /// How many the server lingers for; 0 where it doesn't.
+    wanted: usize,
     /// Somebody is working on it, and looks again before it stops.
     served: bool,
 }
@@ -160,7 +168,13 @@ impl EmbeddedEngine {
             ),
         };
         let machine = Interpreter::new(space)?;
-        Ok(EmbeddedEngine(Arc::new(Shared { line: Mutex::default(), machine: Mutex::new(machine), bell, shown })))
+        Ok(EmbeddedEngine(Arc::new(Shared {
+            line: Mutex::default(),
+            enough: Condvar::new(),
+            machine: Mutex::new(machine),
+            bell,
+            shown,
+        })))
     }
 
     async fn ask(&self, work: Work) -> Result<Done, Error> {
@@ -170,6 +184,9 @@ impl EmbeddedEngine {
         let serve = {
             let mut line = self.0.line();
             line.waiting.push(Task { work, tell, runtime: runtime.clone() });
+            if line.waiting.len() == line.wanted {
+                self.0.enough.notify_one();
+            }
             !std::mem::replace(&mut line.served, true)
         };
         if serve {
@@ -187,6 +204,19 @@ impl EmbeddedEngine {
 impl Shared {
     fn line(&self) -> MutexGuard<'_, Line> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The line, once as many as were `answered` last are in it or `patience` is over. One caller alone is not waited for.
+    fn linger(&self, answered: usize, patience: Duration) -> MutexGuard<'_, Line> {
+        let mut line = self.line();
+        if answered < 2 || line.waiting.len() >= answered {
+            return line;
+        }
+        line.wanted = answered;
+        let waited = self.enough.wait_timeout_while(line, patience, |line| line.waiting.len() < line.wanted);
+        let (mut line, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        line.wanted = 0;
+        line
     }
 }
 
@@ -215,16 +245,17 @@ impl Server {
             machine.space().roll_back();
             machine
         });
-        for round in 0_u64.. {
+        let (mut answered, mut patience) = (0, Duration::ZERO);
+        loop {
             let group: Vec<Task> = {
-                let mut line = shared.line();
+                let mut line = shared.linger(answered, patience);
                 let Some(next) = line.waiting.first() else {
                     line.served = false;
                     self.done = true;
                     return;
                 };
                 // A runtime that ends waits for its blocking threads: this one must not stay for others' calls.
-                if round > 0 && self.runtime.as_ref().is_none_or(|own| own.id() != next.runtime.id()) {
+                if answered > 0 && self.runtime.as_ref().is_none_or(|own| own.id() != next.runtime.id()) {
                     let runtime = next.runtime.clone();
                     drop(line);
                     drop(machine);
@@ -235,7 +266,9 @@ impl Server {
                 line.waiting.drain(..most).collect()
             };
             let (tasks, tells): (Vec<Work>, Vec<_>) = group.into_iter().map(|task| (task.work, task.tell)).unzip();
+            let began = Instant::now();
             let (done, woke) = shared.group(&mut machine, &tasks);
+            (answered, patience) = (tasks.len(), began.elapsed() / LINGER_PART);
             if woke {
                 shared.bell.ring();
             }
@@ -267,16 +300,30 @@ impl Drop for Server {
 }
 
 impl Shared {
+    /// Begins the transaction. Where another process has the file, all fail: each alone would only wait as long again.
+    fn begun(&self, machine: &mut Interpreter, tasks: &[Work]) -> Result<(), Vec<Result<Done, Error>>> {
+        let begun = machine.space().begin();
+        begun.map_err(|fault| {
+            machine.space().roll_back();
+            tasks.iter().map(|task| Err(fault.clone().into_error(task.name(), &self.shown))).collect()
+        })
+    }
+
     /// One transaction for all; if it breaks, one for each.
     fn group(&self, machine: &mut Interpreter, tasks: &[Work]) -> (Vec<Result<Done, Error>>, bool) {
-        let begun = machine.space().begin();
-        if let Err(fault) = begun {
+        let mut done = match self.begun(machine, tasks) {
+            Ok(()) => together(machine, tasks, false),
+            Err(failed) => return (failed, false),
+        };
+        if tasks.len() > 1 && done.as_ref().is_err_and(|fault| !fault.ends_transaction()) {
+            // A script failed, which is rare, and savepoints are dear: only now does each get one.
             machine.space().roll_back();
-            // Where another process has the file, each alone would only wait as long again.
-            let failed = tasks.iter().map(|task| Err(fault.clone().into_error(task.name(), &self.shown)));
-            return (failed.collect(), false);
+            done = match self.begun(machine, tasks) {
+                Ok(()) => together(machine, tasks, true),
+                Err(failed) => return (failed, false),
+            };
         }
-        match together(machine, tasks) {
+        match done {
             Ok((done, woke)) => {
                 let named = done.into_iter().zip(tasks);
                 let done = named.map(|(done, task)| done.map_err(|fault| fault.into_error(task.name(), &self.shown)));
@@ -299,14 +346,13 @@ impl Shared {
     }
 }
 
-/// The tasks in the transaction that was begun, and its end: a task that fails by itself takes back what it did, the
-/// others stay. An error is the transaction's.
+/// The tasks in the transaction that was begun, and its end. `apart`, each has a savepoint: a task that fails by itself
+/// takes back what it did, the others stay. An error means that the transaction must be rolled back.
 #[allow(clippy::type_complexity)]
-fn together(machine: &mut Interpreter, tasks: &[Work]) -> Result<(Vec<Result<Done, Fault>>, bool), Fault> {
+fn together(machine: &mut Interpreter, tasks: &[Work], apart: bool) -> Result<(Vec<Result<Done, Fault>>, bool), Fault> {
     let mut all = Vec::with_capacity(tasks.len());
-    let several = tasks.len() > 1;
     for task in tasks {
-        if several {
+        if apart {
             machine.space().save()?;
         }
         let done = match task {
@@ -315,13 +361,13 @@ fn together(machine: &mut Interpreter, tasks: &[Work]) -> Result<(Vec<Result<Don
             Work::Raw(request) => raw::answer(&mut machine.space(), request).map(Done::Raw),
         };
         match done {
-            Err(fault) if fault.ends_transaction() || !several => return Err(fault),
+            Err(fault) if fault.ends_transaction() || !apart => return Err(fault),
             Err(fault) => {
                 machine.space().undo()?;
                 all.push(Err(fault));
             }
             Ok(done) => {
-                if several {
+                if apart {
                     machine.space().release()?;
                 }
                 all.push(Ok(done));

@@ -44,6 +44,7 @@ statements! {
     SORTED_MOVE = "UPDATE sorted SET s = ?2 WHERE k = ?1 AND m = ?3";
     SORTED_DROP = "DELETE FROM sorted WHERE k = ?1 AND m = ?2";
     SORTED_DROP_AT = "DELETE FROM sorted WHERE k = ?1 AND s = ?2 AND m = ?3";
+    SORTED_DROP_TO = "DELETE FROM sorted WHERE k = ?1 AND (s, m) <= (?2, ?3)";
     SORTED_BETWEEN = "SELECT s, m FROM sorted WHERE k = ?1 AND s >= ?2 AND s <= ?3 ORDER BY s, m";
     SORTED_COUNT = "SELECT count(*) FROM sorted WHERE k = ?1 AND s >= ?2 AND s <= ?3";
     SORTED_UP = "SELECT s, m FROM sorted WHERE k = ?1 ORDER BY s, m";
