@@ -18,8 +18,11 @@ mod scripts;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
+use delayq::engine::Script;
 use delayq::engine::embedded::{Clock, EmbeddedEngine};
 use delayq::{Client, JobType};
 use delayq_tests::Folder;
@@ -112,4 +115,28 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 async fn send_cargo(client: &Client) -> Result<delayq::JobId, delayq::Error> {
     client.schedule(HOUR).send(Cargo { text: "x".repeat(300) }).await.map(|job: delayq::JobHandle<Cargo>| job.id())
+}
+
+/// Asks the clock.
+static ASKS: Script = Script::new("test_asks", "return redis.call('TIME')[1]");
+
+/// Scripts that ask the clock wait here until it is opened.
+#[derive(Default)]
+struct Gate {
+    open: Mutex<bool>,
+    opened: Condvar,
+    reached: AtomicBool,
+}
+
+impl Gate {
+    fn pass(&self) -> u64 {
+        self.reached.store(true, Ordering::SeqCst);
+        drop(self.opened.wait_while(self.open.lock().unwrap(), |open| !*open).unwrap());
+        1_000_000
+    }
+
+    fn open(&self) {
+        *self.open.lock().unwrap() = true;
+        self.opened.notify_all();
+    }
 }

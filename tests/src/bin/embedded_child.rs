@@ -47,7 +47,7 @@ fn tell(line: &str) {
 async fn work(url: &str, queue: &str) -> Result<(), Error> {
     let client = Client::connect(url).await?;
     tell("ready");
-    Worker::new(client).queues([queue]).run().await
+    Worker::new(client).queues([queue]).concurrency(20).run().await
 }
 
 async fn send(url: &str) -> Result<(), Error> {

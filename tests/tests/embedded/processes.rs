@@ -41,7 +41,7 @@ async fn two_workers_of_other_processes_run_each_job_once() {
         worker.says("ready").await;
     }
     sessions(&client, 2).await;
-    let jobs: Vec<Steady> = (0..400).map(|n| steady(&n.to_string(), n % 7)).collect();
+    let jobs: Vec<Steady> = (0..400).map(|n| steady(&n.to_string(), 30 + n % 7)).collect();
     for sent in client.schedule(Duration::from_millis(200)).send_all(jobs).await {
         sent.unwrap();
     }

@@ -1,15 +1,15 @@
 //! Runtimes and their clocks: a paused one stands still while the engine works, and one that ends leaves others alone.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use delayq::engine::embedded::{Clock, EmbeddedEngine};
 use delayq::engine::{Engine, Reply, Script};
 use delayq::{Client, ErrorKind};
-use delayq_tests::soon;
+use delayq_tests::{eventually, soon};
 
-use super::{Base, send_cargo};
+use super::{ASKS, Base, Gate, send_cargo};
 
 static COUNTS: Script = Script::new("test_counts", "return redis.call('HINCRBY', KEYS[1], 'n', '1')");
 
@@ -90,31 +90,53 @@ async fn a_runtime_that_ends_leaves_the_others_their_calls() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_runtime_can_end_while_others_keep_the_engine_busy() {
-    let engine = EmbeddedEngine::connect("sqlite::memory:", Clock::system()).await.unwrap();
-    let stop = Arc::new(AtomicBool::new(false));
+    let (gate, stop) = (Arc::new(Gate::default()), Arc::new(AtomicBool::new(false)));
+    let held = gate.clone();
+    let engine = EmbeddedEngine::connect("sqlite::memory:", Clock::from(move || held.pass())).await.unwrap();
+    // It is this runtime's thread that works off the line.
+    let short = runtime();
+    let asking = engine.clone();
+    let asked = short.spawn(async move { asking.run(&ASKS, &[], &[]).await });
+    let waiting = gate.clone();
+    // A runtime may be driven and dropped outside of another one only.
+    let short = std::thread::spawn(move || {
+        short.block_on(async {
+            while !waiting.reached.load(Ordering::SeqCst) {
+                tokio::task::yield_now().await;
+            }
+        });
+        short
+    });
+    let short = tokio::task::spawn_blocking(|| short.join().unwrap()).await.unwrap();
     // More than fit into one transaction: there is always something in the line.
+    let queued = Arc::new(AtomicUsize::new(0));
     let busy: Vec<_> = (0..600)
         .map(|_| {
-            let (engine, stop) = (engine.clone(), stop.clone());
+            let (engine, stop, queued) = (engine.clone(), stop.clone(), queued.clone());
             tokio::spawn(async move {
+                let mut first = Box::pin(count(&engine, "busy"));
+                assert!(futures_util::poll!(&mut first).is_pending());
+                queued.fetch_add(1, Ordering::SeqCst);
+                first.await.unwrap();
                 while !stop.load(Ordering::SeqCst) {
                     count(&engine, "busy").await.unwrap();
                 }
             })
         })
         .collect();
-    let ended = tokio::task::spawn_blocking(move || {
-        for _ in 0..40 {
-            let runtime = runtime();
-            runtime.block_on(async { count(&engine, "short").await.unwrap() });
-            // Waits for what runs on its blocking threads.
-            let from = Instant::now();
-            drop(runtime);
-            assert!(from.elapsed() < Duration::from_secs(2), "kept for others for {:?}", from.elapsed());
-        }
+    eventually("a long line", || async { (queued.load(Ordering::SeqCst) == 600).then_some(()) }).await;
+    let (told, ended) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        gate.open();
+        short.block_on(asked).unwrap().unwrap();
+        // Waits for what runs on its blocking threads.
+        drop(short);
+        told.send(())
     });
-    soon("forty ends", ended).await.unwrap();
+    // Without end where it is kept for others.
+    let ended = tokio::time::timeout(Duration::from_secs(5), ended).await;
     stop.store(true, Ordering::SeqCst);
+    ended.expect("the runtime ends while others go on").unwrap();
     for task in busy {
         soon("a busy task's end", task).await.unwrap();
     }

@@ -1,7 +1,7 @@
 //! A script happens whole or not at all, alone and in a transaction with others.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
 
 use delayq::ErrorKind;
 use delayq::engine::embedded::{Clock, EmbeddedEngine, Stored};
@@ -9,7 +9,7 @@ use delayq::engine::{Engine, Reply, Script};
 use delayq_tests::soon;
 use delayq_tests::store_kit::{World, job, kind};
 
-use super::Base;
+use super::{ASKS, Base, Gate};
 
 /// Writes to the first three keys, then to the fourth, where it fails if that is no hash.
 static WRITES: Script = Script::new(
@@ -29,9 +29,6 @@ static RECURSES: Script = Script::new(
 );
 static REFUSES: Script =
     Script::new("test_refuses", "redis.call('HSET', KEYS[1], 'a', '1') return redis.error_reply('BADARG no')");
-/// Asks the clock, then does nothing.
-static ASKS: Script = Script::new("test_asks", "return redis.call('TIME')[1]");
-
 fn keys(names: [&str; 4]) -> Vec<Vec<u8>> {
     names.map(|name| name.as_bytes().to_vec()).to_vec()
 }
@@ -91,27 +88,6 @@ async fn an_operation_that_meets_a_wrong_type_did_nothing() {
     assert_eq!(kind(world.store.enqueue(&world.shard, &[other]).await), ErrorKind::Corrupt);
     assert_eq!(world.dump().await, before);
     world.finish().await;
-}
-
-/// Scripts that ask the clock wait here until it is opened.
-#[derive(Default)]
-struct Gate {
-    open: Mutex<bool>,
-    opened: Condvar,
-    reached: AtomicBool,
-}
-
-impl Gate {
-    fn pass(&self) -> u64 {
-        self.reached.store(true, Ordering::SeqCst);
-        drop(self.opened.wait_while(self.open.lock().unwrap(), |open| !*open).unwrap());
-        1_000_000
-    }
-
-    fn open(&self) {
-        *self.open.lock().unwrap() = true;
-        self.opened.notify_all();
-    }
 }
 
 async fn grouped(url: &str) -> EmbeddedEngine {
