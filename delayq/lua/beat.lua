@@ -12,7 +12,7 @@ local session, lease_ms, timer = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local expiry = call('ZSCORE', K.sessions, session)
 if not expiry or tonumber(expiry) <= 0 then return { 'LOST' } end
 local s = call('HMGET', K.stats, 'paused', 'timer_at', 'priorities', 'last_beat', 'lease_max')
-local paused, timer_at, lease_max = s[1] and 1 or 0, tonumber(s[2] or 0), tonumber(s[5] or lease_ms)
+local paused, timer_at, lease_max = s[1] and 1 or 0, number(s[2], 0), number(s[5], lease_ms)
 local held = call('SCARD', K.held)
 local priorities = ''
 for p = 0, 9 do
@@ -27,7 +27,7 @@ call('ZADD', K.sessions, 'XX', num(now + lease_ms), session)
 if priorities ~= (s[3] or '') then call('HSET', K.stats, 'priorities', priorities) end
 
 -- Rule e: nobody could beat for a while, so nobody's expiry means anything for one more lease.
-local last_beat = tonumber(s[4] or now)
+local last_beat = number(s[4], now)
 if now - last_beat > lease_max / 2 then call('HSET', K.stats, 'hold_until', num(now + lease_max)) end
 call('HSET', K.stats, 'last_beat', num(now))
 -- The clock was set back: no lease is longer than a lease.

@@ -15,7 +15,7 @@ if call('ZSCORE', K.sessions, session) or call('SCARD', K.held) > 0 then return 
 
 call('ZREM', K.sessions, '') -- removes nothing: at maxmemory old work must get through (rule t)
 if not s[1] then call('HSET', K.stats, 'schema', schema, 'shards', shards) end
-if lease_ms > tonumber(s[3] or 0) then call('HSET', K.stats, 'lease_max', ARGV[2]) end
+if lease_ms > number(s[3], 0) then call('HSET', K.stats, 'lease_max', ARGV[2]) end
 call('ZADD', K.sessions, num(now + lease_ms), session)
 call('HSET', K.stats, 'seq:' .. session, '0')
 return { 'OK' }

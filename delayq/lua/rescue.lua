@@ -13,7 +13,7 @@ if not (chunk and chunk >= 1 and chunk <= 500) then return redis.error_reply('BA
 local expiry = tonumber(call('ZSCORE', K.sessions, session) or nil)
 if not expiry then return { 'GONE' } end
 if expiry > now then return { 'ALIVE' } end
-if expiry > 0 and tonumber(call('HGET', K.stats, 'hold_until') or 0) > now then return { 'HELD' } end
+if expiry > 0 and number(call('HGET', K.stats, 'hold_until'), 0) > now then return { 'HELD' } end
 
 local members = call('SRANDMEMBER', K.held, chunk)
 local records = {}

@@ -26,6 +26,6 @@ local names = { 'enqueued', 'done', 'retried', 'snoozed', 'returned', 'discarded
 local values = call('HMGET', K.stats, unpack(names))
 for i, name in ipairs(names) do
   reply[#reply + 1] = name
-  reply[#reply + 1] = tonumber(values[i] or 0)
+  reply[#reply + 1] = number(values[i], 0)
 end
 return reply

@@ -5,7 +5,7 @@ local ALL_PRIORITIES = '0123456789'
 
 -- A job became due at `due`, earlier than before perhaps: one marker, if no timer covers it.
 local function arm(K, due)
-  local at = tonumber(call('HGET', K.stats, 'timer_at') or nil)
+  local at = number(call('HGET', K.stats, 'timer_at'))
   if not at or due < at or at <= now then
     -- An overdue timer stays as it is, so that beats see that nobody came.
     if at and at < due then due = at end

@@ -1,4 +1,4 @@
--- lib/base: the clock, read once, and whole numbers as text and as bytes.
+-- lib/base: the clock, read once, and whole numbers as text, from text and as bytes.
 local call, floor, byte, char, sub = redis.call, math.floor, string.byte, string.char, string.sub
 local time = call('TIME')
 local now_us = time[1] * 1000000 + time[2]
@@ -7,6 +7,9 @@ local now = floor(now_us / 1000)
 
 -- tostring and `..` keep 14 digits of a number; scores and instants need all of theirs.
 local function num(n) return string.format('%.0f', n) end
+
+-- A stored clock or counter. What a foreign hand made of it counts as missing, so that it heals instead of stopping scripts midway.
+local function number(text, missing) return tonumber(text or nil) or missing end
 
 local function be2(n) return char(floor(n / 256), n % 256) end
 

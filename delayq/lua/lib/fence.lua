@@ -2,5 +2,5 @@
 local function fence(K, session, seq)
   local expiry = call('ZSCORE', K.sessions, session)
   if not expiry or tonumber(expiry) <= 0 then return 'LOST' end
-  if seq <= tonumber(call('HGET', K.stats, 'seq:' .. session) or 0) then return 'STALE' end
+  if seq <= number(call('HGET', K.stats, 'seq:' .. session), 0) then return 'STALE' end
 end

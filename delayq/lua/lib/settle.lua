@@ -117,7 +117,7 @@ local function settle(K, first)
   if not members then return nil, letters end
   if #members == 0 then return '' end
   local is_held = call('SMISMEMBER', K.held, unpack(members))
-  local looks_up = tonumber(call('HGET', K.stats, 'cancelling') or 0) > 0
+  local looks_up = number(call('HGET', K.stats, 'cancelling'), 0) > 0
   if only_plain and not looks_up then
     local replies = settle_plain(K, members, letters, is_held)
     if replies then return replies end

@@ -136,7 +136,7 @@ end
 -- { code, now_us, wait_us, timer, more, solo, settled, jobs }.
 local function claim(K, count, bytes, timer, alone, settled)
   local s = call('HMGET', K.stats, 'paused', 'timer_at', 'priorities', 'large')
-  local timer_at, priorities = tonumber(s[2] or 0), s[3] or ALL_PRIORITIES
+  local timer_at, priorities = number(s[2], 0), s[3] or ALL_PRIORITIES
   if s[1] then
     call('HDEL', K.stats, 'timer_at')
     return { 'PAUSED', now_us, -1, 0, 0, '', settled, '' }

@@ -7,9 +7,10 @@ use delayq::ErrorKind;
 use delayq::limits::CLAIM_MAX;
 use delayq::store::ops::{Claim, End, Found, NewJob, Place, Settled, Verdict};
 use delayq::store::{Member, Refusal};
-use delayq_tests::store_kit::{HOUR_MS, Id, Runs, With, World, ask, id, job, kind};
+use delayq_tests::store_kit::{AGES_MS, HOUR_MS, Id, Runs, With, World, ask, id, job, kind};
 
 delayq_tests::store_cases!(
+    u_clocks_that_are_no_numbers_heal,
     claimed_jobs_are_held_and_wait_no_more,
     u_a_priority_with_nothing_due_leaves_the_others_jobs_alone,
     h_no_job_is_ever_early,
@@ -374,4 +375,20 @@ async fn lost_stats_hide_no_priority_for_longer_than_a_beat(world: &World) {
     hand.beat().await;
     assert_eq!(world.field("stats", "priorities").await.unwrap(), b"49");
     assert_eq!(hand.take(5).await.len(), 1);
+}
+
+async fn u_clocks_that_are_no_numbers_heal(world: &World) {
+    let mut hand = world.open().await;
+    world.create(&[job(1), job(2).due(format!("@{AGES_MS}"))]).await;
+    for field in ["timer_at", "last_beat", "lease_max", "hold_until", "cancelling"] {
+        world.set_field("stats", field, Some(b"soon".to_vec())).await;
+    }
+    hand.beat().await;
+    let run = hand.take_one().await;
+    assert_eq!(hand.settle(&run, Verdict::Done).await, Settled::Accepted);
+    hand.claim(10, 0).await;
+    assert_eq!(world.timer_at().await, Some(AGES_MS), "the next due time is watched again");
+    let mut other = world.open().await;
+    assert!(other.take(1).await.is_empty());
+    world.set_field("stats", "cancelling", None).await;
 }
