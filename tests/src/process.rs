@@ -68,6 +68,15 @@ impl Process {
         }
     }
 
+    /// Sends it a signal, by its name without "SIG".
+    ///
+    /// # Panics
+    /// It can't be sent.
+    pub fn signal(&self, signal: &str) {
+        let sent = Command::new("bash").args(["-c", &format!("kill -{signal} {}", self.pid())]).status();
+        assert!(sent.is_ok_and(|status| status.success()), "the signal {signal} is sent");
+    }
+
     /// Kills it at once, without a chance to tidy up, and gives what it had said.
     ///
     /// # Panics

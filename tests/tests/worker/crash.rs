@@ -1,13 +1,12 @@
 //! Workers that are killed, frozen, or kill themselves.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use delayq::{Client, DeadReason, JobId, JobType};
 use delayq_redis_fixture::RedisServer;
-use delayq_tests::{eventually, server_and_client, soon};
-use tokio::sync::mpsc;
+use delayq_tests::process::Process;
+use delayq_tests::{eventually, server_and_client};
 
 /// What `crashing_worker` runs; its handlers are there, and the workers of this program need none.
 #[delayq::payload]
@@ -35,66 +34,8 @@ impl JobType for Poison {
 }
 
 /// A worker process.
-struct Process {
-    child: Child,
-    lines: mpsc::UnboundedReceiver<String>,
-}
-
-impl Process {
-    fn start(server: &RedisServer, queue: &str) -> Process {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_crashing_worker"))
-            .args([&server.url(), queue])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let out = child.stdout.take().unwrap();
-        let (sender, lines) = mpsc::unbounded_channel();
-        std::thread::spawn(move || {
-            for line in BufReader::new(out).lines().map_while(Result::ok) {
-                if sender.send(line).is_err() {
-                    return;
-                }
-            }
-        });
-        Process { child, lines }
-    }
-
-    async fn says(&mut self, wanted: &str) {
-        loop {
-            let line = soon(wanted, self.lines.recv()).await.unwrap_or_else(|| panic!("it ended without {wanted:?}"));
-            if line == wanted {
-                return;
-            }
-        }
-    }
-
-    fn signal(&self, signal: &str) {
-        let sent = Command::new("bash").args(["-c", &format!("kill -{signal} {}", self.child.id())]).status().unwrap();
-        assert!(sent.success());
-    }
-
-    fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-
-    /// Waits for its end; the rest of what it said.
-    async fn ends(mut self) -> Vec<String> {
-        let mut rest = Vec::new();
-        while let Some(line) = soon("its end", self.lines.recv()).await {
-            rest.push(line);
-        }
-        self.child.wait().unwrap();
-        rest
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn start(server: &RedisServer, queue: &str) -> Process {
+    Process::start(Command::new(env!("CARGO_BIN_EXE_crashing_worker")).args([&server.url(), queue]))
 }
 
 async fn send_steady(client: &Client, name: &str, takes_ms: u64) -> JobId {
@@ -109,15 +50,15 @@ async fn done(client: &Client, count: u64) {
 #[tokio::test(flavor = "multi_thread")]
 async fn b19_jobs_of_a_killed_worker_run_again_after_its_lease() {
     let (server, client) = server_and_client().await;
-    let mut first = Process::start(&server, "crash");
+    let mut first = start(&server, "crash");
     first.says("ready").await;
     send_steady(&client, "a", 60_000).await;
     first.says("start a 1").await;
-    let mut second = Process::start(&server, "crash");
+    let mut second = start(&server, "crash");
     second.says("ready").await;
     // Both have beaten before one is killed.
     eventually("two sessions", || async { (client.stats("crash").await.unwrap().sessions == 2).then_some(()) }).await;
-    first.kill();
+    first.kill().await;
     let killed = Instant::now();
     second.says("start a 2").await;
     let took = killed.elapsed();
@@ -129,11 +70,11 @@ async fn b19_jobs_of_a_killed_worker_run_again_after_its_lease() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_frozen_worker_can_not_settle_what_was_given_away() {
     let (server, client) = server_and_client().await;
-    let mut frozen = Process::start(&server, "crash");
+    let mut frozen = start(&server, "crash");
     frozen.says("ready").await;
     send_steady(&client, "a", 300).await;
     frozen.says("start a 1").await;
-    let mut other = Process::start(&server, "crash");
+    let mut other = start(&server, "crash");
     other.says("ready").await;
     frozen.signal("STOP");
     other.says("start a 2").await;
@@ -153,11 +94,12 @@ async fn a_frozen_worker_can_not_settle_what_was_given_away() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_freeze_shorter_than_the_lease_changes_nothing() {
     let (server, client) = server_and_client().await;
-    let mut frozen = Process::start(&server, "crash");
+    let mut frozen = start(&server, "crash");
     frozen.says("ready").await;
     send_steady(&client, "a", 1500).await;
     frozen.says("start a 1").await;
     frozen.signal("STOP");
+    // Shorter than its lease: time itself is what is tested.
     tokio::time::sleep(Duration::from_millis(700)).await;
     frozen.signal("CONT");
     frozen.says("end a").await;
@@ -176,16 +118,16 @@ async fn b33_a_job_that_kills_its_workers_is_put_aside_and_its_neighbours_live()
     // A supervisor starts the worker again whenever it dies.
     let (mut poison_starts, mut deaths) = (0, 0);
     let deadline = Instant::now() + Duration::from_secs(60);
-    let mut worker = Process::start(&server, "crash");
+    let mut worker = start(&server, "crash");
     loop {
         assert!(Instant::now() < deadline, "no dead letter after {deaths} deaths");
         tokio::select! {
-            line = worker.lines.recv() => match line {
+            line = worker.line() => match line {
                 Some(line) if line.starts_with("start poison") => poison_starts += 1,
                 Some(_) => {}
                 None => {
                     deaths += 1;
-                    worker = Process::start(&server, "crash");
+                    worker = start(&server, "crash");
                 }
             },
             () = tokio::time::sleep(Duration::from_millis(50)) => {
@@ -207,12 +149,12 @@ async fn b33_a_job_that_kills_its_workers_is_put_aside_and_its_neighbours_live()
 #[tokio::test(flavor = "multi_thread")]
 async fn sigterm_lets_running_jobs_finish() {
     let (server, client) = server_and_client().await;
-    let mut worker = Process::start(&server, "crash");
+    let mut worker = start(&server, "crash");
     worker.says("ready").await;
     send_steady(&client, "a", 700).await;
     worker.says("start a 1").await;
     worker.signal("TERM");
-    assert_eq!(worker.ends().await, ["end a", "ended"]);
+    assert_eq!(worker.rest().await, ["end a", "ended"]);
     let stats = client.stats("crash").await.unwrap();
     assert_eq!((stats.done_total, stats.sessions, stats.crashed_total), (1, 0, 0));
 }
@@ -220,7 +162,7 @@ async fn sigterm_lets_running_jobs_finish() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_signal_ends_the_process_at_once() {
     let (server, client) = server_and_client().await;
-    let mut worker = Process::start(&server, "crash");
+    let mut worker = start(&server, "crash");
     worker.says("ready").await;
     send_steady(&client, "a", 60_000).await;
     worker.says("start a 1").await;
@@ -229,6 +171,6 @@ async fn a_second_signal_ends_the_process_at_once() {
     tokio::time::sleep(Duration::from_millis(300)).await;
     let asked = Instant::now();
     worker.signal("INT");
-    assert!(!worker.ends().await.contains(&"ended".to_owned()));
+    assert!(!worker.rest().await.contains(&"ended".to_owned()));
     assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
 }
