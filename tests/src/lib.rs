@@ -84,6 +84,19 @@ pub async fn server_and_client() -> (RedisServer, Client) {
     (server, client)
 }
 
+/// Waits until a worker has taken the marker of a queue: from then on it watches for the next due time.
+///
+/// # Panics
+/// None does within [`PATIENCE`].
+pub async fn watched(server: &RedisServer, queue: &str) {
+    let key = format!("delayq:{{{queue}/0}}:wake");
+    eventually("the clock is watched", || async {
+        let there = server.command(&["EXISTS", &key]).unwrap_or_else(|error| panic!("{error}"));
+        (there.trim().trim_start_matches(':') == "0").then_some(())
+    })
+    .await;
+}
+
 /// A worker that runs beside its test.
 #[derive(Debug)]
 pub struct Running {

@@ -132,7 +132,7 @@ async fn b72_a_job_that_was_moved_starts_at_its_new_time() {
     let mut stage = Stage::start(&client);
     let later = client.schedule(Duration::from_millis(400)).send(pass(1)).await.unwrap();
     let sooner = client.schedule(Duration::from_secs(60)).send(pass(2)).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    delayq_tests::watched(&server, TASKS).await;
     let moved = Instant::now();
     let due = later.reschedule(Duration::from_millis(1200)).await.unwrap();
     assert_eq!(raw.due(5, later.id()).await, Some(due.as_millisecond() as u64));

@@ -155,6 +155,7 @@ async fn an_expired_job_is_counted_and_its_handler_not_called() {
     let (_server, client) = server_and_client().await;
     let late = client.enqueue().expires_in(Duration::from_millis(1)).send(pass(1)).await.unwrap();
     let fine = client.enqueue().expires_in(Duration::from_secs(60)).send(pass(2)).await.unwrap();
+    // Until it has expired: time itself is what is waited for.
     tokio::time::sleep(Duration::from_millis(5)).await;
     let mut stage = Stage::start(&client);
     assert_eq!(stage.next().await.id, fine.id());
@@ -181,6 +182,7 @@ async fn a_retained_job_stays_until_its_time_is_over() {
         assert_eq!(handle.status().await.unwrap(), JobStatus::Done);
     }
     assert!(raw.record(long.id()).await.is_some() && raw.record(none.id()).await.is_none());
+    // Until its retention is over: time itself is what is waited for.
     tokio::time::sleep(Duration::from_millis(350)).await;
     // Each end of a job sweeps a little.
     client.enqueue().send(does(Act::Discard)).await.unwrap();

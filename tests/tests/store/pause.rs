@@ -43,6 +43,7 @@ async fn k_pausing_twice_changes_nothing(world: &World) {
     assert!(!pause(world, false).await, "it was not paused");
     assert!(pause(world, true).await);
     let before = world.dump().await;
+    // The clock goes on: a second pause would show as a later time.
     tokio::time::sleep(std::time::Duration::from_millis(3)).await;
     assert!(!pause(world, true).await);
     assert_eq!(world.dump().await, before, "it is paused since the first call");

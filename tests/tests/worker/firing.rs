@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use delayq::Worker;
-use delayq_tests::{Running, eventually, server_and_client};
+use delayq_tests::{Running, eventually, server_and_client, watched};
 
 use super::{Act, Probe, log, probe};
 
@@ -27,7 +27,7 @@ async fn jobs_fire_on_time_and_never_early() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn b08_a_short_delay_does_not_wait_for_a_longer_one() {
-    let (_server, client) = server_and_client().await;
+    let (server, client) = server_and_client().await;
     let (log, mut runs) = log();
     let worker = Running::start(Worker::new(client.clone()).data(log));
     client.schedule::<Probe>(Duration::from_secs(50)).send(probe("far", Act::Succeed)).await.unwrap();
@@ -37,7 +37,7 @@ async fn b08_a_short_delay_does_not_wait_for_a_longer_one() {
         (stats.sessions == 1 && stats.waiting == 1).then_some(())
     })
     .await;
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    watched(&server, "default").await;
     client.schedule::<Probe>(Duration::from_millis(300)).send(probe("near", Act::Succeed)).await.unwrap();
     let near = runs.next().await;
     assert_eq!(near.name, "near");
@@ -186,6 +186,7 @@ async fn a_paused_queue_starts_nothing_until_it_is_resumed() {
     runs.next().await;
     assert!(client.pause("default").await.unwrap());
     client.schedule::<Probe>(Duration::from_millis(50)).send(probe("during", Act::Succeed)).await.unwrap();
+    // Long past its due time: that nothing runs meanwhile is what is tested.
     tokio::time::sleep(Duration::from_millis(400)).await;
     assert!(runs.rest().is_empty());
     assert!(client.resume("default").await.unwrap());
@@ -219,6 +220,7 @@ async fn what_is_no_longer_worth_running_expires() {
     let late = client.enqueue::<Probe>().expires_in(Duration::from_millis(30));
     let late = late.send(probe("late", Act::Succeed)).await.unwrap();
     client.enqueue::<Probe>().expires_in(Duration::from_secs(60)).send(probe("fresh", Act::Succeed)).await.unwrap();
+    // Until it has expired: time itself is what is waited for.
     tokio::time::sleep(Duration::from_millis(60)).await;
     let worker = Running::start(Worker::new(client.clone()).data(log));
     assert_eq!(runs.next().await.name, "fresh");

@@ -123,6 +123,7 @@ async fn a_worker_that_is_not_ready_claims_nothing() {
     let worker = Running::start(Worker::new(client.clone()).data(log).layer(strict.clone()));
     eventually("a session", || async { (client.stats("default").await.unwrap().sessions == 1).then_some(()) }).await;
     client.enqueue::<Probe>().send(probe("a", Act::Succeed)).await.unwrap();
+    // That nothing is claimed, beats and waits passing, is what is tested.
     tokio::time::sleep(Duration::from_millis(1500)).await;
     let stats = client.stats("default").await.unwrap();
     assert_eq!((stats.due, stats.running), (1, 0));

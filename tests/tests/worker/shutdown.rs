@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use delayq::{JobStatus, Worker};
-use delayq_tests::{Running, eventually, server_and_client};
+use delayq_tests::{Running, eventually, server_and_client, watched};
 
 use super::{Act, Probe, log, probe};
 
@@ -95,13 +95,13 @@ async fn a_worker_that_is_dropped_takes_its_runs_with_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_clock_is_passed_on_by_a_worker_that_leaves() {
-    let (_server, client) = server_and_client().await;
+    let (server, client) = server_and_client().await;
     let (first_log, _first) = log();
     let (second_log, mut second) = log();
     let leaving = Running::start(Worker::new(client.clone()).data(first_log));
     client.schedule::<Probe>(Duration::from_millis(800)).send(probe("a", Act::Succeed)).await.unwrap();
     eventually("a session", || async { (client.stats("default").await.unwrap().sessions == 1).then_some(()) }).await;
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    watched(&server, "default").await;
     let staying = Running::start(Worker::new(client.clone()).data(second_log));
     eventually("both sessions", || async { (client.stats("default").await.unwrap().sessions == 2).then_some(()) })
         .await;

@@ -143,8 +143,13 @@ async fn b51_released_jobs_wait_for_a_worker_that_knows_them() {
     for n in 0..50 {
         send_raw(&server, format!("foreign 2\n{{\"text\":\"{n}\"}}").as_bytes()).await;
     }
-    // Let the old worker meet them first.
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    // The old worker has met each of them first, at least by number.
+    eventually("fifty releases", || async {
+        let released = server.command(&["HGET", "delayq:{versions/0}:stats", "snoozed"]).unwrap();
+        let released: u64 = released.lines().last().and_then(|line| line.trim().parse().ok()).unwrap_or(0);
+        (released >= 50).then_some(())
+    })
+    .await;
     let new = worker(&client, told).unknown(release).handle(|job: Foreign, cx: JobContext| async move {
         assert_eq!(cx.attempt(), 1, "a release spends no attempt");
         cx.data::<Told>()?.send(job.text)?;
