@@ -192,11 +192,9 @@ async fn a_job_that_costs_every_worker_its_life_becomes_a_dead_letter() {
 
 #[tokio::test]
 async fn drain_goes_to_the_end_of_all_that_waits() {
-    let journal = Journal::default();
-    let queue = TestQueue::with(|worker| worker.data(journal));
-    let client = queue.client();
-    let queue = TestQueue::with(|worker| worker.data(client.clone()).data(Journal::default()));
-    // A client of another queue's: what it schedules is not this one's.
+    // What a handler schedules by another queue's client is not this one's.
+    let elsewhere = TestQueue::new().client();
+    let queue = TestQueue::with(|worker| worker.data(elsewhere));
     queue.client().schedule::<Again>(DAY).send(Again { left: 3 }).await.unwrap();
     assert_eq!(queue.drain().await.count::<Again>(), 1);
 

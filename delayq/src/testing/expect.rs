@@ -71,7 +71,7 @@ impl TestQueue {
     pub(super) async fn waiting(&self) -> Vec<Waiting> {
         let store = self.client.store();
         let mut all = Vec::new();
-        for queue in self.queues().await {
+        for queue in self.client.sent_queues() {
             let shard = store.shard(&queue, 0).unwrap_or_else(|error| panic!("{error}"));
             for priority in 0..=9 {
                 let mut page = DuePage { priority, after: None, limit: 100 };

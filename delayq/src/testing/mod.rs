@@ -57,7 +57,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::Mutex;
 
 use crate::client::Client;
 use crate::clock::timestamp;
@@ -233,7 +233,7 @@ impl TestQueue {
         let request = or_fail(self.client.request(&job, attempt, self.clock.now_us()));
         async move {
             let started_us = self.clock.now_us();
-            let mut worker = self.worker().await;
+            let mut worker = self.worker.lock().await;
             let (outcome, panicked) = or_fail(made(&mut worker).run(request.clone()).await);
             let run = Run { request, outcome: Some(outcome.clone()), panicked, started_us };
             self.check_panic(&run, at);
@@ -245,7 +245,7 @@ impl TestQueue {
         let mut report = Report::default();
         let mut idle_steps = 0;
         loop {
-            let mut worker = self.worker().await;
+            let mut worker = self.worker.lock().await;
             let worker = made(&mut worker);
             or_fail(worker.serve(&self.client.sent_queues()));
             let now_ms = self.clock.now_us() / 1000;
@@ -305,15 +305,6 @@ impl TestQueue {
         };
         let (name, payload, attempt) = (run.request.name(), shown(run.request.payload()), run.request.attempt());
         panic!("{at}: the handler of {name} panicked in attempt {attempt} with the payload {payload}: {why}");
-    }
-
-    /// The queues that jobs may wait in.
-    async fn queues(&self) -> Vec<String> {
-        self.client.sent_queues()
-    }
-
-    async fn worker(&self) -> MutexGuard<'_, Driven> {
-        self.worker.lock().await
     }
 }
 
