@@ -6,11 +6,11 @@
 --          3 how many jobs at most, 1 to 1,000 · 4 bytes of records at most
 --          5 the due time in ms that the session has a timer for or took a marker of, 0 for none
 --          6 the id of one job to run alone, or '' · 7.. verdicts, at most 1,000, as in settle.lua
--- RETURNS  {'OK', now_us, wait_us, timer, more, solo, settled, jobs}
+-- RETURNS  {'OK', now_us, wait_us, timer, more, solo, settled, ids, records}
 --          wait_us, timer: arm a timer for that due time in ms, -1 and 0 if somebody else has one
 --          more: 1 if more jobs may be due · solo: id of a job that wants a session of its own, or '' · settled: as settle.lua
---          jobs: one string, for each job its id (16 bytes), the length of its record (4 bytes) and the record
---          {'PAUSED', now_us, -1, 0, 0, '', settled, ''} · {'LOST'}: no such session (any more) · {'STALE'}: a newer call came first
+--          ids: 16 bytes a job, one after the other · records: a list, one a job
+--          {'PAUSED', now_us, -1, 0, 0, '', settled, '', {}} · {'LOST'}: no such session (any more) · {'STALE'}: a newer call came first
 -- COST     O(n log n) for n jobs; n and the bytes of their records are bounded by ARGV
 local session, seq, count, bytes = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local timer, alone = tonumber(ARGV[5]), ARGV[6]

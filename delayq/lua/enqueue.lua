@@ -20,7 +20,7 @@ local FIRST, EACH = 4, 4
 local due_key = {}
 for i = 1, #priorities do due_key[sub(priorities, i, i)] = KEYS[5 + i] end
 
-local s = call('HMGET', K.stats, 'schema', 'shards', 'priorities', 'timer_at')
+local s = call('HMGET', K.stats, 'schema', 'shards', 'priorities', 'large')
 if s[1] and s[1] ~= schema then return { 'SCHEMA', s[1] } end
 if s[2] and s[2] ~= shards then return { 'SHARDS', s[2] } end
 call('ZCARD', K.wake)
@@ -32,11 +32,9 @@ local enqueued, run = be6(now), be6(now)
 -- Options repeat from job to job: each text is read once.
 local parsed = {}
 local function options(text)
-  local o = parsed[text]
-  if o then return o end
   local priority, limit, rest = string.match(text, '^(%d) (%d+)(.*)$')
   if not priority or tonumber(limit) < 1 then return nil end
-  o = { key = due_key[priority], retain = 0, unique_ttl = 0 }
+  local o = { key = due_key[priority], retain = 0, unique_ttl = 0 }
   local function option(pattern)
     local value, after = string.match(rest, pattern)
     if value then rest = after end
@@ -56,60 +54,75 @@ end
 
 local delays = {}
 local function due_of(when)
-  local due = delays[when]
-  if due then return due end
-  local sign, ms = string.match(when, '^([+@])(%d+)$')
-  if not sign or #ms > 15 then return nil end
-  due = tonumber(ms)
+  local sign, text = string.match(when, '^([+@])(%d+)$')
+  if not sign or #text > 15 then return nil end
+  local ms = tonumber(text)
   -- Rounded up: not even a fraction of a millisecond early (rule h).
-  if sign == '+' then due = now_up + due end
-  if due > DUE_MAX then return nil end
-  delays[when] = { ms = due, text = num(due), bytes = be6(due) }
+  if sign == '+' then
+    ms = now_up + ms
+    text = num(ms)
+  end
+  if ms > DUE_MAX then return nil end
+  delays[when] = { ms = ms, text = text, bytes = be6(ms) .. enqueued }
   return delays[when]
 end
 
 local jobs = (#ARGV - FIRST + 1) / EACH
 if jobs ~= floor(jobs) or jobs > 1000 then return redis.error_reply('BADARG 4 arguments a job, at most 1000 jobs') end
-local tombs = {}
+local ids, opts, dues = {}, {}, {}
 for j = 1, jobs do
   local at = FIRST + (j - 1) * EACH
-  local o, due = options(ARGV[at + 2]), due_of(ARGV[at + 1])
-  if #ARGV[at] ~= 16 then return redis.error_reply('BADARG job ' .. j .. ': an id has 16 bytes') end
+  local id, when, text = ARGV[at], ARGV[at + 1], ARGV[at + 2]
+  local o, due = parsed[text] or options(text), delays[when] or due_of(when)
+  if #id ~= 16 then return redis.error_reply('BADARG job ' .. j .. ': an id has 16 bytes') end
   if not due then return redis.error_reply('BADARG job ' .. j .. ': when is +ms or @ms, up to the year 9999') end
   if not o then return redis.error_reply('BADARG job ' .. j .. ': options are malformed') end
-  tombs[j] = ARGV[at]
+  ids[j], opts[j], dues[j] = id, o, due
 end
-local ended = jobs > 0 and call('ZMSCORE', K.tombs, unpack(tombs)) or {}
-for j = 1, jobs do ended[j] = ended_as(ended[j]) end
+local ended, there = {}, {}
+if jobs > 0 then
+  ended = call('ZMSCORE', K.tombs, unpack(ids))
+  if s[4] then
+    -- Records may be large: they are not read just to see that they are there.
+    for j = 1, jobs do there[j] = call('HEXISTS', K.jobs, ids[j]) == 1 end
+  else
+    there = call('HMGET', K.jobs, unpack(ids))
+  end
+end
 call('HLEN', K.unique)
 
 -- Claims read many small records at once; a larger one makes them look at sizes from then on.
 local LARGE, large = 16000, false
-local reply, created, head, adds = { 'OK' }, 0, nil, {}
+local reply, created, head, adds, fields, fresh = { 'OK' }, 0, nil, {}, {}, {}
+
+-- The id that has this key, if its job is neither this one nor over.
+local function owner_of(key, id)
+  local entry = call('HGET', K.unique, key)
+  if not entry then return nil end
+  local owner, until_ms = sub(entry, 1, 16), be6_at(entry, 17)
+  if owner == id or (until_ms > 0 and until_ms <= now) then return nil end
+  if not fresh[owner] and call('HEXISTS', K.jobs, owner) == 0 then return nil end
+  return owner
+end
+
+local begun_for, begun_due, begun
 for j = 1, jobs do
-  local at = FIRST + (j - 1) * EACH
-  local id, o, due = ARGV[at], options(ARGV[at + 2]), due_of(ARGV[at + 1])
-  local owner
-  if o.unique and not ended[j] then
-    local entry = call('HGET', K.unique, o.unique)
-    if entry then
-      owner = sub(entry, 1, 16)
-      local until_ms = be6_at(entry, 17)
-      if owner == id or (until_ms > 0 and until_ms <= now) or call('HEXISTS', K.jobs, owner) == 0 then owner = nil end
-    end
-  end
-  local ext = ''
-  if o.extended then
-    local expires = o.expires and math.min(due.ms + o.expires, DUE_MAX) or 0
-    ext = be6(expires) .. be6(math.min(o.retain, DUE_MAX)) .. (o.unique or '')
-  end
-  if ended[j] then
-    reply[j + 1] = 0
-  elseif owner then
+  local id, o, due = ids[j], opts[j], dues[j]
+  local gone = ended[j] and ended_as(ended[j])
+  local owner = o.unique and not gone and owner_of(o.unique, id)
+  if owner then
     reply[j + 1] = owner
-  elseif call('HSETNX', K.jobs, id, o.start .. due.bytes .. enqueued .. char(#ext) .. ext .. ARGV[at + 3]) == 0 then
+  elseif gone or there[j] or fresh[id] then
     reply[j + 1] = 0
   else
+    if o ~= begun_for or due ~= begun_due then
+      local ext = ''
+      if o.extended then
+        local expires = o.expires and math.min(due.ms + o.expires, DUE_MAX) or 0
+        ext = be6(expires) .. be6(math.min(o.retain, DUE_MAX)) .. (o.unique or '')
+      end
+      begun_for, begun_due, begun = o, due, o.start .. due.bytes .. char(#ext) .. ext
+    end
     if o.unique then
       local until_ms = o.unique_ttl > 0 and math.min(due.ms + o.unique_ttl, DUE_MAX) or 0
       call('HSET', K.unique, o.unique, id .. be6(until_ms))
@@ -119,15 +132,18 @@ for j = 1, jobs do
       list = {}
       adds[o.key] = list
     end
-    local n = #list
+    local envelope, n, at = ARGV[FIRST + 3 + (j - 1) * EACH], #list, 2 * created
     list[n + 1], list[n + 2] = due.text, id
-    reply[j + 1] = 1
+    fields[at + 1], fields[at + 2] = id, begun .. envelope
+    fresh[id] = true
     created = created + 1
+    reply[j + 1] = 1
     if not head or due.ms < head then head = due.ms end
-    if #ARGV[at + 3] > LARGE then large = true end
+    if #envelope > LARGE then large = true end
   end
 end
 if created == 0 then return reply end
+call('HSET', K.jobs, unpack(fields))
 for key, list in pairs(adds) do call('ZADD', key, unpack(list)) end
 
 if not s[1] then call('HSET', K.stats, 'schema', schema, 'shards', shards) end

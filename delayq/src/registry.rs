@@ -7,6 +7,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use foldhash::fast::RandomState;
+
 use crate::error::{Error, ErrorKind};
 use crate::job::{
     Backoff, Job, JobContext, JobResult, JobType, PayloadError, Registered, Run, RunFuture, StaticRun, check_name,
@@ -75,7 +77,7 @@ fn run_static<J: Job>(version: u32, payload: &[u8], cx: JobContext) -> Result<Ru
 /// What a worker knows, by name and version.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
-    by_name: HashMap<&'static str, HashMap<u32, Arc<Registered>>>,
+    by_name: HashMap<&'static str, HashMap<u32, Arc<Registered>, RandomState>, RandomState>,
 }
 
 /// What a lookup came to.

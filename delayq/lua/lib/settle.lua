@@ -58,7 +58,7 @@ end
 
 -- The verdicts as lists: members, the byte of each letter, the whole text where there is more than a letter.
 local function read_verdicts(first)
-  local members, letters, texts, n, plain = {}, {}, {}, 0, true
+  local members, letters, texts, n = {}, {}, {}, 0
   for i = first, #ARGV do
     local verdict = ARGV[i]
     local letter = byte(verdict, 1)
@@ -70,7 +70,7 @@ local function read_verdicts(first)
       end
     else
       local shape = SHAPE[sub(verdict, 1, 1)]
-      n, plain = n + 1, false
+      n = n + 1
       if not shape or #verdict < 23 or not string.find(sub(verdict, 24), shape) then
         return nil, 'BADARG verdict ' .. n .. ' is malformed'
       end
@@ -78,50 +78,56 @@ local function read_verdicts(first)
     end
   end
   if n > 1000 then return nil, 'BADARG at most 1000 verdicts' end
-  return members, letters, texts, plain
+  return members, letters, texts
 end
 
 -- Nothing but successes, all of them held: no record is looked at. Answers nil where that isn't so, and has done nothing.
-local function settle_plain(K, members, letters, is_held)
-  local ids, tombs, tomb = {}, {}, num(now * 8 + DONE)
-  for i = 1, #members do
-    if is_held[i] == 0 then return nil end
-    local id = sub(members[i], 1, 16)
-    ids[i] = id
-    if letters[i] == 84 then
-      local at = #tombs
-      tombs[at + 1], tombs[at + 2] = tomb, id
-    end
+local function settle_plain(K, verdict)
+  local members, ids, n = {}, {}, (#verdict - 1) / 22
+  if n ~= floor(n) or n > 1000 then return nil end
+  for i = 1, n do
+    local member = sub(verdict, 22 * i - 20, 22 * i + 1)
+    members[i], ids[i] = member, sub(member, 1, 16)
   end
+  local is_held = call('SMISMEMBER', K.held, unpack(members))
+  for i = 1, n do
+    if is_held[i] == 0 then return nil end
+  end
+  if number(call('HGET', K.stats, 'cancelling'), 0) > 0 then return nil end
   call('HLEN', K.jobs)
   call('ZCARD', K.tombs)
   call('ZCARD', K.done)
   local gone = call('SREM', K.held, unpack(members))
   call('HDEL', K.jobs, unpack(ids))
-  if #tombs > 0 then call('ZADD', K.tombs, unpack(tombs)) end
+  if byte(verdict, 1) == 84 then
+    local tombs, tomb = {}, num(now * 8 + DONE)
+    for i = 1, n do tombs[2 * i - 1], tombs[2 * i] = tomb, ids[i] end
+    call('ZADD', K.tombs, unpack(tombs))
+  end
   call('HINCRBY', K.stats, 'done', gone)
-  trim_tombs(K, 2 * #members)
+  trim_tombs(K, 2 * n)
   trim_done(K, 100)
-  if gone == #members then return string.rep('o', gone) end
+  if gone == n then return string.rep('o', n) end
   local seen, replies = {}, {}
-  for i, member in ipairs(members) do
-    replies[i] = seen[member] and 'n' or 'o'
-    seen[member] = true
+  for i = 1, n do
+    replies[i] = seen[members[i]] and 'n' or 'o'
+    seen[members[i]] = true
   end
   return table.concat(replies)
 end
 
 local function settle(K, first)
   if first > #ARGV then return '' end
-  local members, letters, texts, only_plain = read_verdicts(first)
+  local letter = byte(ARGV[first], 1)
+  if first == #ARGV and (letter == 68 or letter == 84) and #ARGV[first] > 1 then
+    local replies = settle_plain(K, ARGV[first])
+    if replies then return replies end
+  end
+  local members, letters, texts = read_verdicts(first)
   if not members then return nil, letters end
   if #members == 0 then return '' end
   local is_held = call('SMISMEMBER', K.held, unpack(members))
   local looks_up = number(call('HGET', K.stats, 'cancelling'), 0) > 0
-  if only_plain and not looks_up then
-    local replies = settle_plain(K, members, letters, is_held)
-    if replies then return replies end
-  end
   -- What must be looked up is read before anything is written; `seen` makes a second verdict for one run stale.
   local replies, counts, armed = {}, {}, {}
   local seen, wanted, plain, tombs, leaving, gone = {}, {}, {}, {}, {}, 0

@@ -75,4 +75,7 @@ pub trait Engine: Send + Sync + 'static {
 
     /// The same store over connections of its own, shared with nobody.
     fn dedicated(&self) -> Arc<dyn Engine>;
+
+    /// The same store over one connection of its own, which keeps the order of the calls.
+    fn in_order(&self) -> Arc<dyn Engine>;
 }

@@ -4,9 +4,11 @@ use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
 use std::fmt;
 
+use foldhash::fast::RandomState;
+
 /// The values given by [`Worker::data`](crate::Worker::data).
 #[derive(Default)]
-pub(crate) struct Data(HashMap<TypeId, Box<dyn Any + Send + Sync>>);
+pub(crate) struct Data(HashMap<TypeId, Box<dyn Any + Send + Sync>, RandomState>);
 
 impl Data {
     pub(crate) fn insert<T: Send + Sync + 'static>(&mut self, value: T) {

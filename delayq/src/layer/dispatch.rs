@@ -1,15 +1,15 @@
 //! The innermost service: decodes, upcasts, runs.
 
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tower::Service;
 
-use super::OutcomeFuture;
 use crate::error::BoxError;
-use crate::job::{Data, DeadReason, Failure, JobContext, JobRequest, Outcome, bounded, describe};
+use crate::job::{Data, DeadReason, Failure, JobContext, JobRequest, Outcome, RunFuture, bounded, describe};
 use crate::limits::FREE_RETURNS_MAX;
 
 /// The innermost service: decodes the payload, turns an older version into the current one, and runs the handler.
@@ -36,35 +36,85 @@ impl fmt::Debug for Dispatch {
 impl Service<JobRequest> for Dispatch {
     type Response = Outcome;
     type Error = BoxError;
-    type Future = OutcomeFuture;
+    type Future = DispatchFuture;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: JobRequest) -> OutcomeFuture {
-        Box::pin(run(request, self.data.clone()))
+    fn call(&mut self, request: JobRequest) -> DispatchFuture {
+        #[cfg(feature = "testing")]
+        let watch = request.extensions().get::<PanicWatch>().cloned();
+        #[cfg(feature = "testing")]
+        let _watched = watch.clone().map(Watched);
+        let free_returns = request.free_returns();
+        let step = match request.resolved().cloned() {
+            Some(registered) => {
+                let (version, payload) = (request.version(), request.payload().clone());
+                match registered.start(version, &payload, JobContext::new(request, self.data.clone())) {
+                    Ok(run) => Step::Running(run),
+                    Err(error) => Step::undecodable(describe(&error)),
+                }
+            }
+            None => Step::Ended(Some(Err("the request was not resolved: put ResolveLayer around Dispatch".into()))),
+        };
+        DispatchFuture {
+            step,
+            free_returns,
+            #[cfg(feature = "testing")]
+            watch,
+        }
     }
 }
 
-async fn run(request: JobRequest, data: Arc<Data>) -> Result<Outcome, BoxError> {
+/// The future of [`Dispatch`].
+#[must_use = "nothing runs before it is awaited"]
+pub struct DispatchFuture {
+    step: Step,
+    free_returns: u32,
     #[cfg(feature = "testing")]
-    let _watched = request.extensions().get::<PanicWatch>().cloned().map(Watched);
-    let Some(registered) = request.resolved().cloned() else {
-        return Err("the request was not resolved: put ResolveLayer around Dispatch".into());
-    };
-    let (version, payload) = (request.version(), request.payload().clone());
-    let free_returns = request.free_returns();
-    let started = registered.start(version, &payload, JobContext::new(request, data));
-    let failure = match started {
-        Ok(running) => match running.await {
-            Ok(()) => return Ok(Outcome::Done),
-            Err(error) => error.into_failure(),
-        },
-        Err(error) => {
-            return Ok(Outcome::Dead { reason: DeadReason::Undecodable, error: describe(&error) });
+    watch: Option<PanicWatch>,
+}
+
+enum Step {
+    Running(RunFuture),
+    /// It did not come to a run; `None` once that was told.
+    Ended(Option<Result<Outcome, BoxError>>),
+}
+
+impl Step {
+    fn undecodable(error: String) -> Step {
+        Step::Ended(Some(Ok(Outcome::Dead { reason: DeadReason::Undecodable, error })))
+    }
+}
+
+impl Future for DispatchFuture {
+    type Output = Result<Outcome, BoxError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        #[cfg(feature = "testing")]
+        let _watched = self.watch.clone().map(Watched);
+        let free_returns = self.free_returns;
+        match &mut self.step {
+            Step::Running(run) => Poll::Ready(match ready!(run.as_mut().poll(cx)) {
+                Ok(()) => Ok(Outcome::Done),
+                Err(error) => decide(error.into_failure(), free_returns),
+            }),
+            Step::Ended(ended) => {
+                Poll::Ready(ended.take().unwrap_or_else(|| Err("the run was polled after its end".into())))
+            }
         }
-    };
+    }
+}
+
+impl fmt::Debug for DispatchFuture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DispatchFuture").finish_non_exhaustive()
+    }
+}
+
+/// A handler's verdicts are outcomes; only what wants a retry stays an error.
+fn decide(failure: Failure, free_returns: u32) -> Result<Outcome, BoxError> {
     match failure {
         Failure::Retry { error, delay } => Err(HandlerError { error, delay }.into()),
         Failure::Discard { why } => Ok(Outcome::Discard { why: bounded(&why) }),

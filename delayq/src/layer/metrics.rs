@@ -9,6 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
+use foldhash::fast::RandomState;
 use metrics::{Counter, Histogram, SharedString};
 use pin_project_lite::pin_project;
 use tower::{Layer, Service};
@@ -58,7 +59,7 @@ impl<S: fmt::Debug> fmt::Debug for Metrics<S> {
 
 /// The histograms that were asked for before, by queue and job: asking the recorder costs more than recording.
 #[derive(Default)]
-struct Handles(RwLock<HashMap<(Arc<str>, &'static str), Histograms>>);
+struct Handles(RwLock<HashMap<(Arc<str>, &'static str), Histograms, RandomState>>);
 
 #[derive(Clone)]
 struct Histograms {

@@ -24,7 +24,7 @@ mod timeout;
 mod trace;
 
 pub use catch_panic::{CatchPanic, CatchPanicLayer, Panicked};
-pub use dispatch::{Dispatch, HandlerError};
+pub use dispatch::{Dispatch, DispatchFuture, HandlerError};
 pub use metrics::{Metrics, MetricsLayer};
 pub use resolve::{Resolve, ResolveLayer, Unknown};
 pub use retry::{PersistentRetry, PersistentRetryLayer};
@@ -37,9 +37,3 @@ pub use trace::{Trace, TraceLayer};
 pub(crate) use dispatch::PanicWatch;
 pub(crate) use retry::{Attempts, decide};
 pub(crate) use stack::Stack;
-
-use crate::error::BoxError;
-use crate::job::Outcome;
-
-/// A future of a layer that allocates anyway.
-type OutcomeFuture = std::pin::Pin<Box<dyn Future<Output = Result<Outcome, BoxError>> + Send>>;

@@ -7,6 +7,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use pin_project_lite::pin_project;
+use tokio::time::Instant;
 use tower::{Layer, Service};
 
 use crate::error::BoxError;
@@ -53,7 +54,8 @@ where
 
     fn call(&mut self, request: JobRequest) -> Self::Future {
         let after = request.resolved().map_or(limits::DEFAULT_TIMEOUT, |registered| registered.timeout);
-        TimeoutFuture { run: self.inner.call(request), sleep: tokio::time::sleep(after), after }
+        let started = Instant::now();
+        TimeoutFuture { run: self.inner.call(request), started, sleep: None, after }
     }
 }
 
@@ -63,8 +65,10 @@ pin_project! {
     pub struct TimeoutFuture<F> {
         #[pin]
         run: F,
+        started: Instant,
+        // Most runs end when they are polled first: only one that goes on needs a timer.
         #[pin]
-        sleep: tokio::time::Sleep,
+        sleep: Option<tokio::time::Sleep>,
         after: Duration,
     }
 }
@@ -77,11 +81,20 @@ where
     type Output = Result<Outcome, BoxError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
+        let mut this = self.project();
         if let Poll::Ready(ended) = this.run.poll(cx) {
             return Poll::Ready(ended.map_err(Into::into));
         }
-        ready!(this.sleep.poll(cx));
+        if this.sleep.is_none() {
+            let sleep = match this.started.checked_add(*this.after) {
+                Some(until) => tokio::time::sleep_until(until),
+                None => tokio::time::sleep(*this.after),
+            };
+            this.sleep.set(Some(sleep));
+        }
+        if let Some(sleep) = this.sleep.as_pin_mut() {
+            ready!(sleep.poll(cx));
+        }
         Poll::Ready(Err(TimedOut { after: *this.after }.into()))
     }
 }

@@ -68,6 +68,11 @@ impl Store {
         Store { engine: self.engine.dedicated(), prefix: self.prefix.clone() }
     }
 
+    /// The same store over one connection of its own, which keeps the order of the calls.
+    pub fn in_order(&self) -> Store {
+        Store { engine: self.engine.in_order(), prefix: self.prefix.clone() }
+    }
+
     /// The shard of a queue.
     ///
     /// # Errors

@@ -65,6 +65,13 @@ impl Answer {
         }
     }
 
+    pub(super) fn list(&mut self) -> Result<Vec<Reply>, Error> {
+        match self.parts.next() {
+            Some(Reply::List(parts)) => Ok(parts),
+            _ => Err(odd(self.operation, "no list")),
+        }
+    }
+
     pub(super) fn text(&mut self) -> Result<String, Error> {
         String::from_utf8(self.bytes()?).map_err(|_| odd(self.operation, "no text"))
     }

@@ -66,19 +66,15 @@ impl Pump {
             self.end_alone();
             return polled.map_err(not_ready);
         }
-        let claim = Claim {
-            count: 1,
-            bytes: CLAIM_BYTES_MAX,
-            timer_ms: self.duty.unwrap_or_else(|| self.lane.timer_ms()),
-            alone: Some(id),
-            verdicts: &[],
-        };
+        let timer_ms = self.duty.unwrap_or_else(|| self.lane.timer_ms());
+        let claim = Claim { count: 1, bytes: CLAIM_BYTES_MAX, timer_ms, alone: Some(id), verdicts: &[] };
         let calling = self.lane.calling();
         let answer = self.store.claim(&self.lane.shard, &session, self.lane.next_seq(), claim).await;
         drop(calling);
         match answer {
             Ok(Ok(claimed)) => {
-                self.claimed(claimed, &mut ready);
+                self.duty = None;
+                self.claimed(claimed, self.lane.timer_ms(), &mut ready);
                 self.hungry = true;
                 if !matches!(self.alone, Alone::Running) {
                     // Somebody else has it by now.

@@ -183,6 +183,8 @@ impl Worker {
         let alarms = Alarms::start(lanes.len())
             .map_err(|error| Error::new(ErrorKind::Config, "the alarm thread can't be started").caused(error))?;
         let (stopper, stopping) = shutdown::channel();
+        // Two calls of a lane may be on their way at once, and want their order kept.
+        let calls = store.in_order();
         let mut pumps = JoinSet::new();
         let mut renewed = Vec::with_capacity(lanes.len());
         for (index, lane) in lanes.into_iter().enumerate() {
@@ -191,7 +193,7 @@ impl Worker {
             let baton = tokio::spawn(baton::listen(store.dedicated(), lane.clone(), asked, control.clone()));
             let alarm = alarms.alarm(index);
             renewed.push(Renewed { lane: lane.clone(), alarm: alarm.clone(), pump: control, disagreed_at: None });
-            let pump = Pump::new(lane, store.clone(), hub.clone(), service.clone(), alarm, (listen, baton), controls);
+            let pump = Pump::new(lane, calls.clone(), hub.clone(), service.clone(), alarm, (listen, baton), controls);
             pumps.spawn(pump.run(stopping.clone()));
         }
         let renewer = Renewer::start(store, hub.lease, renewed)?;

@@ -2,7 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use tower::{Service, ServiceExt};
@@ -181,7 +181,7 @@ async fn step(store: &Store, hub: &Hub, service: JobService, hand: &mut Hand, lo
         hand.seq += 1;
         store.settle(&hand.shard, &hand.session, hand.seq, &[verdict]).await?.map_err(refused)
     };
-    let job = match execute::read(taken, claimed.now_us, &hand.queue, &hub.registry) {
+    let job = match execute::read(taken, (claimed.now_us, Instant::now()), &hand.queue, &hub.registry) {
         Ok(job) => job,
         Err(verdict) => {
             settle(hand, verdict).await?;

@@ -16,6 +16,9 @@ impl Pump {
     /// The graceful end: nothing is claimed any more, what runs has the grace period, the rest is handed back.
     pub(super) async fn drain(&mut self) {
         self.probe = None;
+        if let Err(error) = self.land_all().await {
+            self.doubt(&error);
+        }
         self.start_backlog();
         self.hub.slots.add_permits(std::mem::take(&mut self.granted));
         self.stop_listening().await;
@@ -72,7 +75,7 @@ impl Pump {
                 continue;
             }
             if !self.verdicts.is_empty() {
-                if let Err(error) = self.call(session, Vec::new()).await {
+                if let Err(error) = self.settle(session).await {
                     tracing::debug!(queue = %self.queue, %error, "not settled yet");
                     self.doubt(&error);
                     tokio::time::sleep(PAUSE_FIRST).await;

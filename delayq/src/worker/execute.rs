@@ -1,5 +1,6 @@
 //! Runs one claimed job: record -> request -> stack -> what it came to.
 
+use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,6 +18,9 @@ use crate::limits::{DEFAULT_TIMEOUT, TOMBSTONE, WEDGED_GRACE};
 use crate::registry::{Lookup, Registry};
 use crate::store::Member;
 use crate::store::ops::{Taken, Verdict};
+
+/// Beyond any run.
+const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 /// A claimed job that can be run.
 pub(super) struct Claimed {
@@ -36,10 +40,10 @@ struct Ending {
     young_until: Option<Instant>,
 }
 
-/// Takes a claimed job's bytes apart. What can't be run has its verdict at once.
+/// Takes a claimed job's bytes apart; it is now both by the store's clock and by ours. What can't be run has its verdict at once.
 pub(super) fn read(
     taken: Taken,
-    now_us: u64,
+    (now_us, now): (u64, Instant),
     queue: &Arc<str>,
     registry: &Registry,
 ) -> Result<Claimed, (Member, Verdict)> {
@@ -50,19 +54,19 @@ pub(super) fn read(
     };
     let member = Member::new(&taken.id, record.run);
     let envelope = Envelope::decode(&record.envelope).map_err(|malformed| (member, undecodable(malformed.0)))?;
-    let timeout = match registry.lookup(envelope.name, envelope.version) {
-        Lookup::Found(registered) => registered.timeout,
-        _ => DEFAULT_TIMEOUT,
+    let (name, timeout) = match registry.lookup(envelope.name, envelope.version) {
+        Lookup::Found(registered) => (Cow::Borrowed(registered.name), registered.timeout),
+        _ => (registry.intern(envelope.name), DEFAULT_TIMEOUT),
     };
     let age = Duration::from_millis((now_us / 1000).saturating_sub(record.enqueued_ms));
     let ending = Ending {
         extended: record.extended || record.attempts > 0 || record.crashes > 0,
         // A second more than the store wants: its clock and ours drift apart while the job runs.
-        young_until: (TOMBSTONE + Duration::from_secs(1)).checked_sub(age).map(|left| Instant::now() + left),
+        young_until: (TOMBSTONE + Duration::from_secs(1)).checked_sub(age).map(|left| now + left),
     };
     let meta = Meta {
         id: JobId::from_bytes(taken.id),
-        name: registry.intern(envelope.name),
+        name,
         version: envelope.version,
         queue: queue.clone(),
         attempt: u32::from(record.attempts) + 1,
@@ -143,6 +147,7 @@ pub(super) fn start(
     mut service: JobService,
     claimed: Claimed,
     finished: &mpsc::UnboundedSender<Finished>,
+    now: Instant,
 ) -> (Member, Run) {
     let Claimed { member, request, timeout, ending, .. } = claimed;
     let report = Report { member, ending, outcome: None, finished: finished.clone() };
@@ -157,6 +162,6 @@ pub(super) fn start(
             Err(payload) => layer::decide(&Panicked::new(payload.as_ref()).into(), &attempts, fastrand::f64()),
         });
     });
-    let gives_up = Instant::now() + timeout + WEDGED_GRACE;
+    let gives_up = now + timeout.saturating_add(WEDGED_GRACE).min(FOR_EVER);
     (member, Run { gives_up, abort: task.abort_handle(), request: kept })
 }

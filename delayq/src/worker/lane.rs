@@ -1,7 +1,7 @@
 //! One queue's shard as a worker sees it: its session, and what of it other threads need to know.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::runs::Runs;
 use crate::store::{SessionId, Shard};
@@ -15,8 +15,9 @@ pub(super) struct Lane {
     seq: AtomicU64,
     /// The due time in ms that this worker has a timer for, 0 for none.
     timer_ms: AtomicU64,
-    /// Odd while such a call is under way, and another number after it.
-    calls: AtomicU64,
+    /// How many such calls were begun, and how many of them are over.
+    calls_begun: AtomicU64,
+    calls_over: AtomicU64,
 }
 
 impl Lane {
@@ -27,7 +28,8 @@ impl Lane {
             session: Mutex::new(None),
             seq: AtomicU64::new(0),
             timer_ms: AtomicU64::new(0),
-            calls: AtomicU64::new(0),
+            calls_begun: AtomicU64::new(0),
+            calls_over: AtomicU64::new(0),
         }
     }
 
@@ -52,23 +54,23 @@ impl Lane {
     }
 
     /// Marks a call that changes what the session holds, for as long as the guard lives.
-    pub(super) fn calling(&self) -> Calling<'_> {
-        self.calls.fetch_add(1, Ordering::AcqRel);
-        Calling(self)
+    pub(super) fn calling(self: &Arc<Self>) -> Calling {
+        self.calls_begun.fetch_add(1, Ordering::SeqCst);
+        Calling(self.clone())
     }
 
     /// The number of calls so far, or `None` while one is under way.
     pub(super) fn quiet(&self) -> Option<u64> {
-        let calls = self.calls.load(Ordering::Acquire);
-        calls.is_multiple_of(2).then_some(calls)
+        let over = self.calls_over.load(Ordering::SeqCst);
+        (self.calls_begun.load(Ordering::SeqCst) == over).then_some(over)
     }
 }
 
 /// A call under way.
-pub(super) struct Calling<'a>(&'a Lane);
+pub(super) struct Calling(Arc<Lane>);
 
-impl Drop for Calling<'_> {
+impl Drop for Calling {
     fn drop(&mut self) {
-        self.0.calls.fetch_add(1, Ordering::AcqRel);
+        self.0.calls_over.fetch_add(1, Ordering::SeqCst);
     }
 }

@@ -8,6 +8,7 @@ mod builder;
 mod by_hand;
 mod drain;
 mod execute;
+mod flight;
 mod lane;
 mod pump;
 mod renew;

@@ -1,5 +1,6 @@
-//! One lane's loop: collect what finished, reserve what is ready, settle and claim in one call, start, rest.
+//! One lane's loop: collect what finished, send the next call, start what the last one brought, rest.
 
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -13,12 +14,12 @@ use super::Hub;
 use super::alarm::Alarm;
 use super::alone::{Alone, SOLO_AT};
 use super::execute::{self, Finished};
+use super::flight::Flight;
 use super::lane::Lane;
 use super::shutdown::Stop;
 use crate::error::{BoxError, Error, ErrorKind};
 use crate::layer::JobService;
-use crate::limits::{CLAIM_BYTES_MAX, SETTLE_MAX};
-use crate::store::ops::{Claim, Claimed, Settled, Taken, Verdict};
+use crate::store::ops::{Claimed, Settled, Taken, Verdict};
 use crate::store::{Member, Refusal, SessionId, Store};
 
 pub(super) const PAUSE_FIRST: Duration = Duration::from_millis(50);
@@ -71,6 +72,10 @@ pub(super) struct Pump {
     pub(super) duty: Option<u64>,
     /// A call may have had an effect that is not known.
     pub(super) unsure: bool,
+    /// The calls that are on their way, at most [`FLIGHTS_MAX`](super::flight::FLIGHTS_MAX), in the order they were sent.
+    pub(super) flights: VecDeque<Flight>,
+    /// The last claim said that more jobs may be due.
+    pub(super) more: bool,
     /// What was claimed and is not started yet.
     pub(super) backlog: Option<Backlog>,
     /// Places that were waited for and are not used yet.
@@ -108,6 +113,8 @@ impl Pump {
             hungry: true,
             duty: None,
             unsure: false,
+            flights: VecDeque::new(),
+            more: false,
             backlog: None,
             granted: 0,
             alone: Alone::No,
@@ -138,6 +145,9 @@ impl Pump {
 
     /// One round. It ends at the latest when there is something to do again.
     async fn turn(&mut self, stop: &mut Stop) -> Result<(), Error> {
+        if self.unsure || self.lane.session().is_none() {
+            self.land_all().await?;
+        }
         let session = self.session().await?;
         if self.unsure {
             // What was claimed counts as known once it runs.
@@ -149,11 +159,19 @@ impl Pump {
             // Lost meanwhile: the next turn opens another.
             return Ok(());
         }
-        let ready = self.reserve().await?;
-        if !ready.is_empty() || !self.verdicts.is_empty() {
-            return self.call(session, ready).await;
+        // The next call is sent before what the last one brought is started: store and worker are busy at once.
+        self.launch(session).await?;
+        if self.start_backlog() > 0 && self.flights.len() == 1 && self.more {
+            // What ends at once is let end, and goes with a second call: the store finds it when it is done with the first.
+            tokio::task::yield_now().await;
+            self.collect();
+            if self.lane.session() == Some(session) {
+                self.launch(session).await?;
+            }
         }
-        self.start_backlog();
+        if !self.flights.is_empty() {
+            return self.land().await;
+        }
         if let Some(id) = self.its_turn_alone() {
             return self.call_alone(session, id).await;
         }
@@ -200,11 +218,12 @@ impl Pump {
     /// After a failed call: what is not known must be asked for before anything else changes.
     pub(super) fn doubt(&mut self, error: &Error) {
         self.unsure |= !matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::Unavailable);
+        self.more = false;
         // Whatever the answer would have said about timers is lost as well.
         self.hungry = true;
     }
 
-    /// Store and worker agree again on what is held (rule c).
+    /// Store and worker agree again on what is held (rule c). No other call may be on its way.
     pub(super) async fn reconcile(&mut self, session: SessionId) -> Result<(), Error> {
         self.collect();
         let mut known = self.lane.runs.members();
@@ -238,17 +257,25 @@ impl Pump {
 
     /// Takes in what finished meanwhile.
     pub(super) fn collect(&mut self) {
+        let mut freed = 0;
         while let Ok(finished) = self.finished.try_recv() {
-            self.take_in(finished);
+            freed += 1;
+            self.note(finished);
         }
+        self.hub.slots.add_permits(freed);
         while let Ok(control) = self.controls.try_recv() {
             self.obey(control);
         }
     }
 
     pub(super) fn take_in(&mut self, finished: Finished) {
-        self.holding -= 1;
+        self.note(finished);
         self.hub.slots.add_permits(1);
+    }
+
+    /// A run is over; its place is still to be freed.
+    fn note(&mut self, finished: Finished) {
+        self.holding -= 1;
         // A run that was given up, or whose session was lost, is owed no verdict any more.
         if self.lane.runs.remove(&finished.member).is_some() {
             self.verdicts.push((finished.member, finished.verdict()));
@@ -285,10 +312,7 @@ impl Pump {
     }
 
     /// Clones of the stack that are ready, a place taken for each. Nothing is claimed beyond them.
-    async fn reserve(&mut self) -> Result<Vec<JobService>, Error> {
-        if !self.hungry || !self.may_claim() {
-            return Ok(Vec::new());
-        }
+    pub(super) async fn reserve(&mut self) -> Result<Vec<JobService>, Error> {
         let granted = std::mem::take(&mut self.granted);
         let more = (self.hub.batch - granted).min(self.hub.slots.available_permits());
         let want = match self.hub.slots.try_acquire_many(more as u32) {
@@ -333,69 +357,8 @@ impl Pump {
         Ok(())
     }
 
-    /// Settles what is owed, and claims for the services that are ready.
-    pub(super) async fn call(&mut self, session: SessionId, mut ready: Vec<JobService>) -> Result<(), Error> {
-        if self.backlog.is_none() {
-            self.gather().await;
-        }
-        let rest = self.verdicts.split_off(self.verdicts.len().min(SETTLE_MAX));
-        let owed = std::mem::replace(&mut self.verdicts, rest);
-        let timer_ms = self.duty.unwrap_or_else(|| self.lane.timer_ms());
-        let (store, lane) = (self.store.clone(), self.lane.clone());
-        let (count, seq) = (ready.len(), lane.next_seq());
-        let answer = {
-            let _calling = lane.calling();
-            let call = async {
-                if count == 0 {
-                    let answer = store.settle(&lane.shard, &session, seq, &owed).await?;
-                    return Ok::<_, Error>(answer.map(|settled| (settled, None)));
-                }
-                let claim = Claim { count, bytes: CLAIM_BYTES_MAX, timer_ms, alone: None, verdicts: &owed };
-                let answer = store.claim(&lane.shard, &session, seq, claim).await?;
-                Ok(answer.map(|mut claimed| (std::mem::take(&mut claimed.settled), Some(claimed))))
-            };
-            self.beside(call).await
-        };
-        match answer {
-            Ok(Ok((settled, claimed))) => {
-                settle_told(owed, &settled);
-                if let Some(claimed) = claimed {
-                    self.claimed(claimed, &mut ready);
-                }
-                self.hub.slots.add_permits(ready.len());
-                Ok(())
-            }
-            Ok(Err(refusal)) => {
-                self.owe_again(owed);
-                self.hub.slots.add_permits(ready.len());
-                self.refused(refusal);
-                Ok(())
-            }
-            Err(error) => {
-                self.owe_again(owed);
-                self.hub.slots.add_permits(ready.len());
-                Err(error)
-            }
-        }
-    }
-
-    /// Sends a call, and starts what was claimed before while the store works on it: both are busy at once.
-    async fn beside<F: Future>(&mut self, call: F) -> F::Output {
-        let mut call = std::pin::pin!(call);
-        if self.backlog.is_some() {
-            if let Poll::Ready(answer) = futures_util::poll!(call.as_mut()) {
-                self.start_backlog();
-                return answer;
-            }
-            // The connection's task is woken, and runs on this thread: it is let write before this one goes on.
-            tokio::task::yield_now().await;
-            self.start_backlog();
-        }
-        call.await
-    }
-
     /// What could not be settled is owed still, before what came in meanwhile.
-    fn owe_again(&mut self, mut owed: Vec<(Member, Verdict)>) {
+    pub(super) fn owe_again(&mut self, mut owed: Vec<(Member, Verdict)>) {
         owed.append(&mut self.verdicts);
         self.verdicts = owed;
     }
@@ -407,26 +370,15 @@ impl Pump {
         }
     }
 
-    /// Runs that are about to finish go into the same call: they are let run first.
-    async fn gather(&mut self) {
-        for _ in 0..3 {
-            let before = self.verdicts.len();
-            if before == 0 || before >= self.hub.batch || self.holding == 0 {
-                return;
-            }
-            tokio::task::yield_now().await;
-            self.collect();
-            if self.verdicts.len() == before {
-                return;
-            }
+    /// Takes over what was claimed, and the clock if that was said. `timer_ms` is what the call said of the lane's timer.
+    pub(super) fn claimed(&mut self, claimed: Claimed, timer_ms: u64, ready: &mut Vec<JobService>) {
+        self.more = claimed.more;
+        // Something may have made it so while the call was on its way.
+        self.hungry |= claimed.more;
+        if claimed.timer.is_some() || timer_ms == self.lane.timer_ms() {
+            // A call that was sent before the lane got its present timer knows nothing of that.
+            self.watch(claimed.timer);
         }
-    }
-
-    /// Takes over what was claimed, and the clock if that was said.
-    pub(super) fn claimed(&mut self, claimed: Claimed, ready: &mut Vec<JobService>) {
-        self.duty = None;
-        self.hungry = claimed.more;
-        self.watch(claimed.timer);
         if let Some(id) = claimed.solo
             && matches!(self.alone, Alone::No)
             && self.hub.solo.take()
@@ -438,6 +390,7 @@ impl Pump {
         }
         let services = ready.split_off(ready.len().saturating_sub(claimed.jobs.len()));
         let several = claimed.jobs.len() > 1;
+        self.start_backlog();
         self.backlog = Some(Backlog { jobs: claimed.jobs, now_us: claimed.now_us, services });
         if !(several && self.hungry) {
             // No further claim to send before; or a single job, which may be one that wants to run alone.
@@ -445,12 +398,13 @@ impl Pump {
         }
     }
 
-    /// Starts what was claimed.
-    pub(super) fn start_backlog(&mut self) {
-        let Some(Backlog { jobs, now_us, mut services }) = self.backlog.take() else { return };
+    /// Starts what was claimed; answers how many runs that are.
+    pub(super) fn start_backlog(&mut self) -> usize {
+        let Some(Backlog { jobs, now_us, mut services }) = self.backlog.take() else { return 0 };
         let mut runs = Vec::with_capacity(jobs.len());
+        let now = Instant::now();
         for taken in jobs {
-            let job = match execute::read(taken, now_us, &self.queue, &self.hub.registry) {
+            let job = match execute::read(taken, (now_us, now), &self.queue, &self.hub.registry) {
                 Ok(job) => job,
                 Err(undecodable) => {
                     tracing::error!(job.id = %job_id(&undecodable.0), queue = %self.queue, "a job's bytes can't be read: dead");
@@ -463,18 +417,26 @@ impl Pump {
                 self.verdicts.push((job.member, Verdict::HandBack));
                 continue;
             };
-            if job.crashes >= SOLO_AT
-                && !matches!(self.alone, Alone::Running)
-                && (matches!(self.alone, Alone::Wanted { .. }) || self.hub.solo.take())
-            {
-                self.alone = Alone::Running;
+            if job.crashes >= SOLO_AT && !matches!(self.alone, Alone::Running) {
+                if matches!(self.alone, Alone::No) && !self.flights.is_empty() && self.hub.solo.take() {
+                    // What the call behind brings must not share its fate: it goes back, and is asked for once nothing runs.
+                    self.alone = Alone::Wanted { id: job.member.id(), since: now };
+                    self.verdicts.push((job.member, Verdict::HandBack));
+                    self.hub.slots.add_permits(1);
+                    continue;
+                }
+                if matches!(self.alone, Alone::Wanted { .. }) || self.hub.solo.take() {
+                    self.alone = Alone::Running;
+                }
             }
             self.holding += 1;
-            runs.push(execute::start(service, job, &self.finished_sender));
+            runs.push(execute::start(service, job, &self.finished_sender, now));
         }
         self.hub.slots.add_permits(services.len());
+        let started = runs.len();
         // A run may be over before it stands here: its end is taken in after this, by this same task.
         self.lane.runs.insert(runs);
+        started
     }
 
     pub(super) fn watch(&mut self, timer: Option<(Duration, u64)>) {
@@ -557,7 +519,7 @@ fn poll_probe(probe: &mut Option<JobService>, cx: &mut Context<'_>) -> Poll<Resu
     probe.as_mut().map_or(Poll::Pending, |service| service.poll_ready(cx))
 }
 
-fn settle_told(owed: Vec<(Member, Verdict)>, settled: &[Settled]) {
+pub(super) fn settle_told(owed: Vec<(Member, Verdict)>, settled: &[Settled]) {
     for ((member, verdict), settled) in owed.into_iter().zip(settled) {
         match settled {
             Settled::Accepted => {}

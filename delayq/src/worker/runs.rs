@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use foldhash::fast::RandomState;
 use tokio::task::AbortHandle;
 
 use crate::job::{JobRequest, Outcome};
@@ -21,10 +22,10 @@ pub(super) struct Run {
 
 /// The runs of a session. Locked for moments only: the renewing thread reads it while the runtime may be wedged.
 #[derive(Default)]
-pub(super) struct Runs(Mutex<HashMap<Member, Run>>);
+pub(super) struct Runs(Mutex<HashMap<Member, Run, RandomState>>);
 
 impl Runs {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Member, Run>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Member, Run, RandomState>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

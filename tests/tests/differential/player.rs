@@ -174,9 +174,20 @@ impl Player {
                 let lost = lost.iter().filter_map(|id| if let Reply::Bytes(id) = id { Some(id.clone()) } else { None });
                 lost.for_each(|id| remember(&mut self.lost, id, 3));
             }
-            ("claim", [Reply::Bytes(code), _, _, Reply::Int(timer), _, Reply::Bytes(solo), _, Reply::Bytes(jobs)])
-                if code == b"OK" =>
-            {
+            (
+                "claim",
+                [
+                    Reply::Bytes(code),
+                    _,
+                    _,
+                    Reply::Int(timer),
+                    _,
+                    Reply::Bytes(solo),
+                    _,
+                    Reply::Bytes(ids),
+                    Reply::List(records),
+                ],
+            ) if code == b"OK" => {
                 if *timer > 0 {
                     remember(&mut self.timers, *timer as u64, REMEMBERED);
                 }
@@ -186,13 +197,10 @@ impl Player {
                     self.solos.pop_back();
                 }
                 let Some(seat) = self.seats.iter().position(|seat| seat.id[..] == call.args[0]) else { return };
-                let mut rest = jobs.as_slice();
-                while let Some((head, tail)) = rest.split_at_checked(20) {
-                    let size = u32::from_be_bytes(head[16..].try_into().unwrap()) as usize;
-                    let (record, tail) = tail.split_at(size);
-                    let member = [&head[..16], &record[10..16]].concat();
+                for (id, record) in ids.as_chunks::<16>().0.iter().zip(records) {
+                    let Reply::Bytes(record) = record else { continue };
+                    let member = [id, &record[10..16]].concat();
                     remember(&mut self.held, (seat, member), if self.crowd { 400 } else { REMEMBERED });
-                    rest = tail;
                 }
             }
             (_, [Reply::Bytes(code), Reply::Bytes(stored)]) if code == b"SCHEMA" => self.schema.clone_from(stored),

@@ -37,15 +37,16 @@ impl RedisEngine {
     /// # Errors
     /// Nothing answers, the user or password is refused, or it is no Redis of version 6.2 or later.
     pub async fn connect(target: Target) -> Result<RedisEngine, Error> {
-        let engine = RedisEngine::lazy(Arc::new(target));
+        let pool_size = target.settings.pool_size;
+        let engine = RedisEngine::lazy(Arc::new(target), pool_size);
         engine.target.probe().await?;
         Ok(engine)
     }
 
-    fn lazy(target: Arc<Target>) -> RedisEngine {
+    fn lazy(target: Arc<Target>, pool_size: u32) -> RedisEngine {
         let last_error = LastError::default();
         let pool = Pool::builder()
-            .max_size(target.settings.pool_size)
+            .max_size(pool_size)
             .connection_timeout(target.settings.connect_timeout)
             // A dead connection is known by its flag; a PING before each use would double the round trips.
             .test_on_check_out(false)
@@ -180,7 +181,11 @@ impl Engine for RedisEngine {
     }
 
     fn dedicated(&self) -> Arc<dyn Engine> {
-        Arc::new(RedisEngine::lazy(self.target.clone()))
+        Arc::new(RedisEngine::lazy(self.target.clone(), self.target.settings.pool_size))
+    }
+
+    fn in_order(&self) -> Arc<dyn Engine> {
+        Arc::new(RedisEngine::lazy(self.target.clone(), 1))
     }
 }
 

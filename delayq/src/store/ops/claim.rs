@@ -5,8 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::super::script::CLAIM;
-use super::super::{Member, Refusal, SessionId, Shard, Store, decimal};
+use super::super::{Member, Refusal, SessionId, Shard, Store, decimal, reply};
 use super::settle::{Packed, Settled, Verdict};
+use crate::engine::Reply;
 use crate::error::Error;
 
 /// What is asked for.
@@ -52,18 +53,17 @@ pub struct Taken {
     pub record: Bytes,
 }
 
-/// Takes the jobs of an answer apart: for each an id, the length of its record in four bytes, and the record.
-fn taken(mut bytes: &[u8]) -> Option<Vec<Taken>> {
-    let mut jobs = Vec::new();
-    while !bytes.is_empty() {
-        let (id, rest) = bytes.split_first_chunk::<16>()?;
-        let (size, rest) = rest.split_first_chunk::<4>()?;
-        let (record, rest) = rest.split_at_checked(u32::from_be_bytes(*size) as usize)?;
-        // A copy of its own: one job that runs for hours must not keep the bytes of all others.
-        jobs.push(Taken { id: *id, record: Bytes::copy_from_slice(record) });
-        bytes = rest;
+/// Puts the ids of an answer, one after the other, and its records together.
+fn taken(ids: &[u8], records: Vec<Reply>) -> Option<Vec<Taken>> {
+    let (ids, rest) = ids.as_chunks::<16>();
+    if !rest.is_empty() || ids.len() != records.len() {
+        return None;
     }
-    Some(jobs)
+    let job = |(id, record): (&[u8; 16], Reply)| match record {
+        Reply::Bytes(record) => Some(Taken { id: *id, record: Bytes::from(record) }),
+        _ => None,
+    };
+    ids.iter().zip(records).map(job).collect()
 }
 
 impl Store {
@@ -98,7 +98,8 @@ impl Store {
         let (now_us, wait_us, timer_ms, more) = (answer.count()?, answer.int()?, answer.count()?, answer.int()? == 1);
         let solo = answer.bytes()?.try_into().ok();
         let settled = packed.read("claim", &answer.bytes()?)?;
-        let jobs = taken(&answer.bytes()?).ok_or_else(|| answer.unknown())?;
+        let (ids, records) = (answer.bytes()?, answer.list()?);
+        let jobs = taken(&ids, records).ok_or_else(|| reply::odd("claim", "ids and records that don't go together"))?;
         let timer = u64::try_from(wait_us).ok().map(|us| (Duration::from_micros(us), timer_ms));
         Ok(Ok(Claimed { now_us, paused, timer, more, solo, settled, jobs }))
     }
@@ -109,19 +110,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jobs_are_taken_apart_and_cut_off_ones_refused() {
-        let mut bytes = Vec::new();
-        for (id, record) in [([1; 16], &b"first"[..]), ([2; 16], b""), ([3; 16], &[0xff; 70_000])] {
-            bytes.extend_from_slice(&id);
-            bytes.extend_from_slice(&(record.len() as u32).to_be_bytes());
-            bytes.extend_from_slice(record);
-        }
-        let jobs = taken(&bytes).expect("whole");
+    fn ids_and_records_go_together_or_are_refused() {
+        let records = || vec![Reply::Bytes(b"first".to_vec()), Reply::Bytes(Vec::new())];
+        let ids = [[1; 16], [2; 16]].concat();
+        let jobs = taken(&ids, records()).expect("two of each");
         let seen: Vec<(u8, usize)> = jobs.iter().map(|job| (job.id[0], job.record.len())).collect();
-        assert_eq!(seen, [(1, 5), (2, 0), (3, 70_000)]);
-        for end in [1, 15, 16, 19, 20, 24, bytes.len() - 1] {
-            assert!(taken(&bytes[..end]).is_none(), "{end} bytes");
+        assert_eq!(seen, [(1, 5), (2, 0)]);
+        assert!(taken(&[], Vec::new()).expect("none").is_empty());
+        for ids in [&ids[..16], &ids[..31], &[], &[3; 48][..]] {
+            assert!(taken(ids, records()).is_none(), "{} bytes of ids", ids.len());
         }
-        assert!(taken(&[]).expect("none").is_empty());
+        assert!(taken(&ids[..16], vec![Reply::Nil]).is_none(), "a record that is none");
     }
 }
