@@ -5,6 +5,8 @@
 mod crash;
 #[path = "worker/firing.rs"]
 mod firing;
+#[path = "worker/flights.rs"]
+mod flights;
 #[path = "worker/layers.rs"]
 mod layers;
 #[path = "worker/panics.rs"]

@@ -56,6 +56,8 @@ impl Pump {
         Ok(())
     }
 
+    /// At least one verdict: as the session holds that run until then, the call before this one brings no job that wants to be
+    /// alone (rule p).
     fn carries_enough(&self) -> bool {
         let enough = self.hub.batch.div_ceil(2);
         self.verdicts.len() >= enough && self.hub.slots.available_permits() >= enough

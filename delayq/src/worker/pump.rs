@@ -417,17 +417,11 @@ impl Pump {
                 self.verdicts.push((job.member, Verdict::HandBack));
                 continue;
             };
-            if job.crashes >= SOLO_AT && !matches!(self.alone, Alone::Running) {
-                if matches!(self.alone, Alone::No) && !self.flights.is_empty() && self.hub.solo.take() {
-                    // What the call behind brings must not share its fate: it goes back, and is asked for once nothing runs.
-                    self.alone = Alone::Wanted { id: job.member.id(), since: now };
-                    self.verdicts.push((job.member, Verdict::HandBack));
-                    self.hub.slots.add_permits(1);
-                    continue;
-                }
-                if matches!(self.alone, Alone::Wanted { .. }) || self.hub.solo.take() {
-                    self.alone = Alone::Running;
-                }
+            if job.crashes >= SOLO_AT
+                && !matches!(self.alone, Alone::Running)
+                && (matches!(self.alone, Alone::Wanted { .. }) || self.hub.solo.take())
+            {
+                self.alone = Alone::Running;
             }
             self.holding += 1;
             runs.push(execute::start(service, job, &self.finished_sender, now));
