@@ -241,7 +241,7 @@ impl World {
     /// Runs a script with arguments that the typed operations would never send.
     pub async fn raw(&self, script: &str, keys: &[Vec<u8>], args: &[Vec<u8>]) -> Result<Reply, Error> {
         let file = SCRIPTS.iter().find(|file| file.script.name == script).expect("a script of that name");
-        self.engine.run(file.script, keys, args).await
+        self.engine.run(file.script, keys, &args.iter().map(Vec::as_slice).collect::<Vec<_>>()).await
     }
 
     /// The keys in the order of `lua/lib/shard.lua`.

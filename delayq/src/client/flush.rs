@@ -152,7 +152,7 @@ async fn send_batch(store: &Store, shard: &Shard, batch: Vec<Parcel>) {
     // Whether an earlier try may have reached the store: then a later refusal doesn't mean that nothing is there.
     let mut maybe_sent = false;
     loop {
-        let jobs: Vec<NewJob> = batch.iter().flat_map(|parcel| parcel.jobs.iter().cloned()).collect();
+        let jobs: Vec<&NewJob> = batch.iter().flat_map(|parcel| &parcel.jobs).collect();
         let error = match store.enqueue(shard, &jobs).await {
             Ok(sent) => {
                 let mut sent = sent.into_iter();

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,7 +19,7 @@ use crate::store::ops::{Cancelled, End, Found, Place, Rescheduled};
 /// A job that was sent.
 pub struct JobHandle<J> {
     client: Client,
-    queue: String,
+    queue: Arc<str>,
     id: JobId,
     created: bool,
     job: PhantomData<fn(J)>,
@@ -80,7 +81,7 @@ pub enum CancelOutcome {
 }
 
 impl<J> JobHandle<J> {
-    pub(super) fn new(client: Client, queue: String, id: JobId, created: bool) -> JobHandle<J> {
+    pub(super) fn new(client: Client, queue: Arc<str>, id: JobId, created: bool) -> JobHandle<J> {
         JobHandle { client, queue, id, created, job: PhantomData }
     }
 

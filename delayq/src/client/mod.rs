@@ -87,12 +87,12 @@ impl Client {
 
     /// The handle of a job that was sent before, in its type's queue.
     pub fn handle<J: JobType>(&self, id: JobId) -> JobHandle<J> {
-        JobHandle::new(self.clone(), J::QUEUE.to_owned(), id, false)
+        JobHandle::new(self.clone(), J::QUEUE.into(), id, false)
     }
 
     /// The handle of a job that was sent before, in another queue than its type's.
     pub fn handle_in<J: JobType>(&self, queue: &str, id: JobId) -> JobHandle<J> {
-        JobHandle::new(self.clone(), queue.to_owned(), id, false)
+        JobHandle::new(self.clone(), queue.into(), id, false)
     }
 
     /// The dead letters of a queue.

@@ -4,10 +4,11 @@ use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 #[cfg(feature = "testing")]
-use std::{borrow::Cow, sync::Arc};
+use std::borrow::Cow;
 
 #[cfg(feature = "testing")]
 use bytes::Bytes;
@@ -110,10 +111,10 @@ impl<J: JobType> Schedule<J> {
     /// [`Unknown`](ErrorKind::Unknown): no answer within the deadline; the job may be there, so send again with the same id.
     pub fn send(self, job: J) -> SendJob<J> {
         let client = self.client.clone();
-        let encoded = self.encode(&job, 1);
+        let encoded = self.plan().and_then(|plan| Ok((plan.encode(&job, self.id)?, plan.queue)));
         SendJob {
             future: Box::pin(async move {
-                let (queue, job) = encoded?;
+                let (job, queue) = encoded?;
                 let shard = client.shard(&queue)?;
                 let id = JobId::from_bytes(job.id);
                 let deadline = Instant::now() + client.inner.send_deadline;
@@ -130,13 +131,24 @@ impl<J: JobType> Schedule<J> {
     pub fn send_all<I: IntoIterator<Item = J>>(self, jobs: I) -> SendAll<J> {
         let client = self.client.clone();
         let jobs: Vec<J> = jobs.into_iter().collect();
-        let encoded: Vec<Result<(String, NewJob), Error>> =
-            jobs.iter().map(|job| self.encode(job, jobs.len())).collect();
-        SendAll { future: Box::pin(send_encoded(client, encoded)) }
+        let plan = match self.plan() {
+            Ok(_) if self.id.is_some() && jobs.len() > 1 => {
+                Err(Error::invalid("one id can't belong to several jobs: give an id to each by sending it alone"))
+            }
+            other => other,
+        };
+        let future: Pin<Box<dyn Future<Output = _> + Send>> = match plan {
+            Ok(plan) => {
+                let encoded = jobs.iter().map(|job| plan.encode(job, self.id)).collect();
+                Box::pin(send_encoded(client, plan.queue, encoded))
+            }
+            Err(error) => Box::pin(std::future::ready(jobs.iter().map(|_| Err(error.again())).collect())),
+        };
+        SendAll { future }
     }
 
-    /// Queue and job as they are sent.
-    fn encode(&self, job: &J, of: usize) -> Result<(String, NewJob), Error> {
+    /// What all jobs of a send have in common, checked.
+    fn plan(&self) -> Result<Plan, Error> {
         let queue = self.queue.as_deref().unwrap_or(J::QUEUE);
         check_name("queue", queue)?;
         check_name("job", J::NAME)?;
@@ -146,18 +158,6 @@ impl<J: JobType> Schedule<J> {
         }
         if J::VERSION == 0 {
             return Err(Error::invalid(format!("the job type {} has version 0: versions start at 1", J::NAME)));
-        }
-        if self.id.is_some() && of > 1 {
-            return Err(Error::invalid("one id can't belong to several jobs: give an id to each by sending it alone"));
-        }
-        let unique = self.unique.clone().or_else(|| job.unique_key());
-        if let Some(key) = &unique
-            && (key.is_empty() || key.len() > UNIQUE_KEY_BYTES_MAX)
-        {
-            return Err(Error::invalid(format!(
-                "the unique key has {} bytes: 1 to {UNIQUE_KEY_BYTES_MAX} are allowed; hash what is longer",
-                key.len()
-            )));
         }
         let ms = |what: &str, duration: Option<Duration>| match duration.map(|duration| (duration, delay_ms(duration)))
         {
@@ -171,38 +171,69 @@ impl<J: JobType> Schedule<J> {
         if let Some(parent) = &trace_parent {
             trace::check_parent(parent)?;
         }
-        let payload = serde_json::to_vec(job).map_err(|error| {
-            Error::new(ErrorKind::Payload, format!("the payload of {} can't be encoded as JSON", J::NAME)).caused(error)
-        })?;
-        let limit = self.client.inner.payload_limit;
-        if payload.len() > limit {
-            return Err(Error::new(
-                ErrorKind::Payload,
-                format!(
-                    "the payload of {} has {} bytes, over the limit of {limit}: store it elsewhere and send a reference, or raise ClientBuilder::payload_limit",
-                    J::NAME,
-                    payload.len()
-                ),
-            ));
-        }
         let options = Options {
             priority,
             attempts_max: envelope::attempts_limit(J::MAX_RETRIES),
             expires_ms: ms("expires_in", self.expires_in)?,
             retain_ms: ms("retain_for", self.retain_for)?,
-            unique,
+            unique: self.unique.clone(),
         };
-        let id = self.id.unwrap_or_else(JobId::new);
-        tracing::debug!(job.id = %id, job.name = J::NAME, queue, "scheduled");
-        Ok((
-            queue.to_owned(),
-            NewJob {
-                id: *id.as_bytes(),
-                when: self.when.to_arg()?,
-                options,
-                envelope: envelope::encode(J::NAME, J::VERSION, trace_parent.as_deref(), &payload),
-            },
-        ))
+        Ok(Plan {
+            queue: queue.into(),
+            when: self.when.to_arg()?,
+            options,
+            head: envelope::head(J::NAME, J::VERSION, trace_parent.as_deref()),
+            payload_limit: self.client.inner.payload_limit,
+        })
+    }
+}
+
+/// What all jobs of a send have in common.
+struct Plan {
+    queue: Arc<str>,
+    when: String,
+    /// With the unique key that was asked for; a job's own comes where there is none.
+    options: Options,
+    /// The envelope's head line.
+    head: Vec<u8>,
+    payload_limit: usize,
+}
+
+impl Plan {
+    /// A job as it is sent.
+    fn encode<J: JobType>(&self, job: &J, id: Option<JobId>) -> Result<NewJob, Error> {
+        let unique = self.options.unique.clone().or_else(|| job.unique_key());
+        if let Some(key) = &unique
+            && (key.is_empty() || key.len() > UNIQUE_KEY_BYTES_MAX)
+        {
+            return Err(Error::invalid(format!(
+                "the unique key has {} bytes: 1 to {UNIQUE_KEY_BYTES_MAX} are allowed; hash what is longer",
+                key.len()
+            )));
+        }
+        let mut envelope = Vec::with_capacity(256);
+        envelope.extend_from_slice(&self.head);
+        serde_json::to_writer(&mut envelope, job).map_err(|error| {
+            Error::new(ErrorKind::Payload, format!("the payload of {} can't be encoded as JSON", J::NAME)).caused(error)
+        })?;
+        let (bytes, limit) = (envelope.len() - self.head.len(), self.payload_limit);
+        if bytes > limit {
+            return Err(Error::new(
+                ErrorKind::Payload,
+                format!(
+                    "the payload of {} has {bytes} bytes, over the limit of {limit}: store it elsewhere and send a reference, or raise ClientBuilder::payload_limit",
+                    J::NAME
+                ),
+            ));
+        }
+        let id = id.unwrap_or_else(JobId::new);
+        tracing::debug!(job.id = %id, job.name = J::NAME, queue = &*self.queue, "scheduled");
+        Ok(NewJob {
+            id: *id.as_bytes(),
+            when: self.when.clone(),
+            options: Options { unique, ..self.options },
+            envelope,
+        })
     }
 }
 
@@ -215,14 +246,15 @@ impl Client {
 
     /// The request that a run of this job would be, as if it had been sent and were due now.
     pub(crate) fn request<J: JobType>(&self, job: &J, attempt: u32, now_us: u64) -> Result<JobRequest, Error> {
-        let (queue, sent) = self.enqueue::<J>().encode(job, 1)?;
+        let plan = self.enqueue::<J>().plan()?;
+        let sent = plan.encode(job, None)?;
         let envelope = Bytes::from(sent.envelope);
         let read = Envelope::decode(&envelope).map_err(|malformed| Error::corrupt(malformed.0))?;
         Ok(JobRequest::new(Meta {
             id: JobId::from_bytes(sent.id),
             name: Cow::Borrowed(J::NAME),
             version: J::VERSION,
-            queue: Arc::from(queue),
+            queue: plan.queue,
             attempt,
             attempts_max: (J::MAX_RETRIES < u32::from(u16::MAX) - 1).then_some(J::MAX_RETRIES + 1),
             free_returns: 0,
@@ -238,15 +270,15 @@ impl Client {
 
 async fn send_encoded<J: JobType>(
     client: Client,
-    encoded: Vec<Result<(String, NewJob), Error>>,
+    queue: Arc<str>,
+    encoded: Vec<Result<NewJob, Error>>,
 ) -> Vec<Result<JobHandle<J>, Error>> {
-    // All go to one queue; what could not be encoded keeps its place among the answers.
-    let queue = encoded.iter().flatten().next().map(|(queue, _)| queue.clone());
+    // What could not be encoded keeps its place among the answers.
     let mut answers: Vec<Option<Result<JobHandle<J>, Error>>> = Vec::with_capacity(encoded.len());
     let mut jobs = Vec::with_capacity(encoded.len());
     for job in encoded {
         match job {
-            Ok((_, job)) => {
+            Ok(job) => {
                 jobs.push(job);
                 answers.push(None);
             }
@@ -255,26 +287,23 @@ async fn send_encoded<J: JobType>(
     }
     let ids: Vec<JobId> = jobs.iter().map(|job| JobId::from_bytes(job.id)).collect();
     let mut results = Vec::with_capacity(jobs.len());
-    if let Some(queue) = &queue {
-        match client.shard(queue) {
-            Ok(shard) => {
-                let mut unsent: Option<Error> = None;
-                for parcel in parcels(jobs) {
-                    if let Some(error) = &unsent {
-                        results.extend(parcel.iter().map(|_| Err(error.again())));
-                        continue;
-                    }
-                    let deadline = Instant::now() + client.inner.send_deadline;
-                    let answers = client.inner.flushers.send(&shard, parcel, deadline).await;
-                    // Where one call got no answer in all its time, the caller doesn't wait for each of the others too.
-                    unsent = unanswered(&answers);
-                    results.extend(answers);
+    match client.shard(&queue) {
+        Ok(shard) => {
+            let mut unsent: Option<Error> = None;
+            for parcel in parcels(jobs) {
+                if let Some(error) = &unsent {
+                    results.extend(parcel.iter().map(|_| Err(error.again())));
+                    continue;
                 }
+                let deadline = Instant::now() + client.inner.send_deadline;
+                let answers = client.inner.flushers.send(&shard, parcel, deadline).await;
+                // Where one call got no answer in all its time, the caller doesn't wait for each of the others too.
+                unsent = unanswered(&answers);
+                results.extend(answers);
             }
-            Err(error) => results.extend(jobs.iter().map(|_| Err(error.again()))),
         }
+        Err(error) => results.extend(jobs.iter().map(|_| Err(error.again()))),
     }
-    let queue = queue.unwrap_or_default();
     let mut sent = ids
         .into_iter()
         .zip(results)
@@ -296,7 +325,7 @@ fn unanswered(answers: &[Result<Sent, Error>]) -> Option<Error> {
     answers.iter().all(gave_up).then(unsent)
 }
 
-fn handle<J: JobType>(client: Client, queue: String, id: JobId, sent: Sent) -> Result<JobHandle<J>, Error> {
+fn handle<J: JobType>(client: Client, queue: Arc<str>, id: JobId, sent: Sent) -> Result<JobHandle<J>, Error> {
     match sent {
         Sent::Created => Ok(JobHandle::new(client, queue, id, true)),
         Sent::Already => Ok(JobHandle::new(client, queue, id, false)),

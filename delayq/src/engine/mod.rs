@@ -66,7 +66,7 @@ pub trait Engine: Send + Sync + 'static {
         &'a self,
         script: &'static Script,
         keys: &'a [Vec<u8>],
-        args: &'a [Vec<u8>],
+        args: &'a [&'a [u8]],
     ) -> BoxFuture<'a, Result<Reply, Error>>;
 
     /// Waits for a marker on one of the batons, for `timeout` at most. To be used by one task a time: dropping

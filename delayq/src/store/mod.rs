@@ -90,8 +90,14 @@ impl Store {
         which.map(|at| Some((at, due_ms))).ok_or_else(|| Error::corrupt("a marker of a baton that was not asked for"))
     }
 
-    async fn call(&self, script: &'static Script, keys: KeySet, args: &[Vec<u8>]) -> Result<reply::Answer, Error> {
-        let answer = self.engine.run(script, &keys.0, args).await?;
+    async fn call(
+        &self,
+        script: &'static Script,
+        keys: KeySet,
+        args: &[impl AsRef<[u8]>],
+    ) -> Result<reply::Answer, Error> {
+        let args: Vec<&[u8]> = args.iter().map(AsRef::as_ref).collect();
+        let answer = self.engine.run(script, &keys.0, &args).await?;
         match answer {
             Reply::List(parts) => reply::Answer::new(script.name, parts),
             _ => Err(reply::odd(script.name, "no list")),
@@ -107,6 +113,9 @@ pub enum Refusal {
     /// A newer call of the session came first.
     Stale,
 }
+
+/// The arguments of a script that takes none.
+const NO_ARGS: &[&[u8]] = &[];
 
 fn mismatch(what: &str, stored: &str, ours: u32) -> Error {
     Error::new(

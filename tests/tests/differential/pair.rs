@@ -135,6 +135,7 @@ impl Side {
             let now = self.now.load(Ordering::Relaxed);
             args.to_mut().extend([now / 1_000_000, now % 1_000_000].map(|n| n.to_string().into_bytes()));
         }
+        let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
         Outcome::of(self.engine.run(script, &call.keys, &args).await, self.stumbles)
     }
 }

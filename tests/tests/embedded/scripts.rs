@@ -52,11 +52,11 @@ async fn fails_whole(engine: EmbeddedEngine) {
         (&RECURSES, ErrorKind::Corrupt),
         (&REFUSES, ErrorKind::InvalidArgument),
     ] {
-        let failed = engine.run(script, &keys(["hash", "set", "sorted", "text"]), &[b"7".to_vec()]).await;
+        let failed = engine.run(script, &keys(["hash", "set", "sorted", "text"]), &[b"7"]).await;
         assert_eq!(kind(failed), expected, "{}", script.name);
         assert_eq!(all(&engine).await, before, "{} left something", script.name);
     }
-    let done = engine.run(&WRITES, &keys(["hash", "set", "sorted", "other"]), &[b"7".to_vec()]).await;
+    let done = engine.run(&WRITES, &keys(["hash", "set", "sorted", "other"]), &[b"7"]).await;
     assert_eq!(done.unwrap(), Reply::Int(1));
     assert_eq!(all(&engine).await.len(), 5);
 }
@@ -107,7 +107,8 @@ async fn grouped(url: &str) -> EmbeddedEngine {
             // The last one to be put into the line lets all of them go.
             let fails = n % 3 == 1 || n == 0;
             let keys = keys(["hash", "set", "sorted", if fails { "text" } else { "other" }]);
-            let args = [n.to_string().into_bytes()];
+            let number = n.to_string();
+            let args = [number.as_bytes()];
             let mut call = engine.run(&WRITES, &keys, &args);
             let polled = futures_util::poll!(&mut call);
             assert!(polled.is_pending());

@@ -29,7 +29,6 @@ const COMMANDS: &[(&str, usize, Command)] = &[
     ("HLEN", 0, |space, key, _| size(space, key, Kind::Hash)),
     ("HMGET", 1, hmget),
     ("HSET", 2, hset),
-    ("HSETNX", 2, hsetnx),
     ("SADD", 1, sadd),
     ("SCARD", 0, |space, key, _| size(space, key, Kind::Set)),
     ("SMEMBERS", 0, smembers),
@@ -161,14 +160,6 @@ fn hset(space: &mut Keyspace, key: &[u8], args: Args<'_>) -> Result<Answer, Faul
         added += i64::from(put(space, slot, &pair[0], &pair[1])?);
     }
     Ok(Answer::Int(added))
-}
-
-fn hsetnx(space: &mut Keyspace, key: &[u8], args: Args<'_>) -> Result<Answer, Fault> {
-    let slot = space.typed(key, Kind::Hash)?;
-    let [field, value] = args else { return Err(syntax()) };
-    let added = space.db.prepare_cached(sql::HASH_ADD)?.execute(params![space.id(slot), &**field, &**value])?;
-    space.grew(slot, Kind::Hash, added as i64);
-    Ok(Answer::Int(added as i64))
 }
 
 fn hincrby(space: &mut Keyspace, key: &[u8], args: Args<'_>) -> Result<Answer, Fault> {

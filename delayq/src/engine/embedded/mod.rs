@@ -400,10 +400,13 @@ impl Engine for EmbeddedEngine {
         &'a self,
         script: &'static Script,
         keys: &'a [Vec<u8>],
-        args: &'a [Vec<u8>],
+        args: &'a [&'a [u8]],
     ) -> BoxFuture<'a, Result<Reply, Error>> {
         Box::pin(async move {
-            match self.ask(Work::Script { script, keys: keys.to_vec(), args: args.to_vec() }).await? {
+            match self
+                .ask(Work::Script { script, keys: keys.to_vec(), args: args.iter().map(|arg| arg.to_vec()).collect() })
+                .await?
+            {
                 Done::Reply(reply) => Ok(reply),
                 _ => Err(Error::corrupt("a script was answered by something else")),
             }

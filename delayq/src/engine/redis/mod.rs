@@ -91,13 +91,13 @@ impl RedisEngine {
         answer
     }
 
-    async fn evaluate(&self, script: &'static Script, keys: &[Vec<u8>], args: &[Vec<u8>]) -> Result<Reply, Error> {
+    async fn evaluate(&self, script: &'static Script, keys: &[Vec<u8>], args: &[&[u8]]) -> Result<Reply, Error> {
         let mut live = self.connection().await?;
         let command = |verb: &str, body: &str| {
             let mut command = redis::cmd(verb);
             command.arg(body).arg(keys.len());
-            for part in keys.iter().chain(args) {
-                command.arg(part.as_slice());
+            for part in keys.iter().map(Vec::as_slice).chain(args.iter().copied()) {
+                command.arg(part);
             }
             command
         };
@@ -166,7 +166,7 @@ impl Engine for RedisEngine {
         &'a self,
         script: &'static Script,
         keys: &'a [Vec<u8>],
-        args: &'a [Vec<u8>],
+        args: &'a [&'a [u8]],
     ) -> BoxFuture<'a, Result<Reply, Error>> {
         Box::pin(async move {
             let started = std::time::Instant::now();

@@ -1,5 +1,7 @@
 //! Puts jobs into the store, each once.
 
+use std::borrow::Borrow;
+
 use super::super::script::ENQUEUE;
 use super::super::{Shard, Store, decimal, mismatch, reply};
 use crate::engine::Reply;
@@ -49,7 +51,7 @@ pub enum Sent {
 }
 
 impl Options {
-    fn to_arg(&self) -> Vec<u8> {
+    fn to_arg(&self) -> String {
         let mut text = format!("{} {}", self.priority, self.attempts_max);
         if let Some(ms) = self.expires_ms {
             text.push_str(&format!(" expires={ms}"));
@@ -61,7 +63,7 @@ impl Options {
             text.push_str(" unique=");
             text.push_str(key);
         }
-        text.into_bytes()
+        text
     }
 }
 
@@ -77,20 +79,28 @@ impl Store {
     ///
     /// # Errors
     /// The call failed, or the queue is of another layout.
-    pub async fn enqueue(&self, shard: &Shard, jobs: &[NewJob]) -> Result<Vec<Sent>, Error> {
+    pub async fn enqueue(&self, shard: &Shard, jobs: &[impl Borrow<NewJob>]) -> Result<Vec<Sent>, Error> {
+        let jobs: Vec<&NewJob> = jobs.iter().map(Borrow::borrow).collect();
         let mut priorities: Vec<u8> = jobs.iter().map(|job| job.options.priority).collect();
         priorities.sort_unstable();
         priorities.dedup();
         let digits: String = priorities.iter().map(ToString::to_string).collect();
-        let mut args = Vec::with_capacity(3 + 4 * jobs.len());
-        args.push(decimal(SCHEMA));
-        args.push(decimal(SHARDS));
-        args.push(digits.into_bytes());
-        for job in jobs {
-            args.push(job.id.to_vec());
-            args.push(job.when.clone().into_bytes());
-            args.push(job.options.to_arg());
-            args.push(job.envelope.clone());
+        // Options repeat from job to job: each is written once.
+        let mut texts: Vec<(&Options, String)> = Vec::new();
+        let text_of: Vec<usize> = jobs
+            .iter()
+            .map(|job| {
+                if texts.last().is_none_or(|(last, _)| **last != job.options) {
+                    texts.push((&job.options, job.options.to_arg()));
+                }
+                texts.len() - 1
+            })
+            .collect();
+        let (schema, shards) = (decimal(SCHEMA), decimal(SHARDS));
+        let mut args: Vec<&[u8]> = Vec::with_capacity(3 + 4 * jobs.len());
+        args.extend([&schema[..], &shards, digits.as_bytes()]);
+        for (job, text) in jobs.iter().zip(text_of) {
+            args.extend([&job.id[..], job.when.as_bytes(), texts[text].1.as_bytes(), &job.envelope]);
         }
         let mut answer = self.call(&ENQUEUE, shard.enqueue(&priorities), &args).await?;
         match answer.code() {

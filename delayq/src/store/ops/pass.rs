@@ -1,7 +1,7 @@
 //! Passes the baton on.
 
 use super::super::script::PASS;
-use super::super::{Shard, Store};
+use super::super::{NO_ARGS, Shard, Store};
 use crate::error::Error;
 
 impl Store {
@@ -10,6 +10,6 @@ impl Store {
     /// # Errors
     /// The call failed; it may be repeated.
     pub async fn pass(&self, shard: &Shard) -> Result<(), Error> {
-        self.call(&PASS, shard.all(None), &[]).await?.require("OK").map(drop)
+        self.call(&PASS, shard.all(None), NO_ARGS).await?.require("OK").map(drop)
     }
 }

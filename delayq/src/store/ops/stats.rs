@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::script::STATS;
-use super::super::{SessionId, Shard, Store};
+use super::super::{NO_ARGS, SessionId, Shard, Store};
 use crate::error::Error;
 
 /// The counts of a shard.
@@ -42,7 +42,7 @@ impl Store {
         // Two steps, since every key must be named before a script runs. A session that opens in between is
         // missing here; its jobs then show up as orphans for a moment.
         let sessions: Vec<SessionId> = self.sessions(shard).await?.iter().map(|session| session.id).collect();
-        let mut answer = self.call(&STATS, shard.all_and_held(&sessions), &[]).await?.require("OK")?;
+        let mut answer = self.call(&STATS, shard.all_and_held(&sessions), NO_ARGS).await?.require("OK")?;
         let mut stats = Stats {
             now_ms: answer.count()?,
             records: answer.count()?,
