@@ -38,12 +38,16 @@ pub const CLAIM_DEFAULT: usize = 100;
 pub const CLAIM_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// How many verdicts one call settles at most.
 pub const SETTLE_MAX: usize = 1000;
-/// How many jobs of a lost session one call takes back.
+/// How many jobs of a lost session one call takes back at most.
 pub const RESCUE_CHUNK: usize = 500;
+/// How many it takes back as a rule: nothing else runs in the store meanwhile.
+pub const RESCUE_STEP: usize = 100;
 /// The largest page of dead letters.
 pub const DEAD_PAGE_MAX: usize = 100;
-/// How many dead letters one call redrives or deletes.
+/// How many dead letters one call redrives or deletes at most.
 pub const REDRIVE_CHUNK: usize = 500;
+/// How many it redrives as a rule, where there are more: nothing else runs in the store meanwhile.
+pub const REDRIVE_STEP: usize = 100;
 /// How many sessions are counted.
 pub const SESSIONS_MAX: usize = 1000;
 
@@ -81,6 +85,7 @@ const _: () = {
     // Lua unpacks at most 7,999 values: four arguments a job, two a ZADD entry.
     assert!(CLAIM_MAX * 4 < 7999 && SETTLE_MAX * 4 < 7999 && SEND_BATCH_MAX * 4 < 7999);
     assert!(RESCUE_CHUNK <= 500 && REDRIVE_CHUNK <= 500 && DEAD_PAGE_MAX <= 100);
+    assert!(RESCUE_STEP <= RESCUE_CHUNK && REDRIVE_STEP <= REDRIVE_CHUNK);
     assert!(CLAIM_DEFAULT <= CLAIM_MAX && CONCURRENCY_DEFAULT <= CONCURRENCY_MAX);
     // A send that is tried until its deadline must still meet the tombstone of what it sent first.
     assert!(SEND_DEADLINE_MAX.as_millis() < TOMBSTONE.as_millis());

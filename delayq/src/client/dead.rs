@@ -12,7 +12,7 @@ use crate::clock::timestamp;
 use crate::envelope::{Envelope, Record};
 use crate::error::{Error, ErrorKind};
 use crate::job::{DeadReason, JobId};
-use crate::limits::{DEAD_PAGE_MAX, REDRIVE_CHUNK};
+use crate::limits::{DEAD_PAGE_MAX, REDRIVE_STEP};
 use crate::store::Shard;
 use crate::store::ops::{DeadPage, DeadRow, Found, Order, Place, Redriven};
 
@@ -185,7 +185,7 @@ impl DeadLetters {
         // Only letters that stay can hold a place in the list.
         let mut after = None;
         loop {
-            let page = page(Order::OldestFirst, after.clone(), REDRIVE_CHUNK, Some(until_ms));
+            let page = page(Order::OldestFirst, after.clone(), REDRIVE_STEP, Some(until_ms));
             let rows = self.client.ask(|| self.client.store().dead_list(&shard, &page)).await?;
             if rows.is_empty() {
                 return Ok(report);

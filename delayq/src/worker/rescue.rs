@@ -1,7 +1,7 @@
 //! Takes back the jobs of sessions that are lost.
 
 use crate::error::Error;
-use crate::limits::RESCUE_CHUNK;
+use crate::limits::RESCUE_STEP;
 use crate::store::ops::Rescue;
 use crate::store::{SessionId, Shard, Store};
 
@@ -9,7 +9,7 @@ use crate::store::{SessionId, Shard, Store};
 pub(super) async fn drain(store: &Store, shard: &Shard, session: &SessionId) -> Result<(), Error> {
     let (mut back, mut dead) = (0, 0);
     loop {
-        match store.rescue(shard, session, RESCUE_CHUNK).await? {
+        match store.rescue(shard, session, RESCUE_STEP).await? {
             Rescue::Took { more, given_back, buried, quarantined, .. } => {
                 back += given_back;
                 dead += buried;

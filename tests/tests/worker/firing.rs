@@ -229,3 +229,35 @@ async fn what_is_no_longer_worth_running_expires() {
     assert_eq!(late.status().await.unwrap(), delayq::JobStatus::Expired);
     assert_eq!(client.stats("default").await.unwrap().expired_total, 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn long_jobs_are_spread_over_the_workers_and_not_hoarded() {
+    const WORKERS: usize = 10;
+    const EACH: usize = 5;
+    let (_server, client) = server_and_client().await;
+    let (mut workers, mut logs) = (Vec::new(), Vec::new());
+    for _ in 0..WORKERS {
+        let (log, runs) = log();
+        workers.push(Running::start(Worker::new(client.clone()).data(log).queues(["default"]).concurrency(EACH)));
+        logs.push(runs);
+    }
+    eventually("they are there", || async {
+        (client.stats("default").await.unwrap().sessions == WORKERS as u64).then_some(())
+    })
+    .await;
+    // Many more than one worker has places for, all due at once; one that took more than it can run would make them late.
+    let jobs = (0..WORKERS * EACH).map(|n| probe(&n.to_string(), Act::Sleep { ms: 900 }));
+    for sent in client.schedule(Duration::from_millis(200)).send_all(jobs).await {
+        sent.unwrap();
+    }
+    for runs in &mut logs {
+        let taken = runs.take(EACH).await;
+        let late = taken.iter().map(|run| run.lateness).max().unwrap();
+        assert!(late < Duration::from_millis(500), "{late:?} late, though places were free");
+    }
+    for worker in workers {
+        worker.stop().await.unwrap();
+    }
+    assert!(logs.iter_mut().all(|runs| runs.rest().is_empty()));
+    assert_eq!(client.stats("default").await.unwrap().done_total, (WORKERS * EACH) as u64);
+}
