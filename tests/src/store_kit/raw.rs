@@ -53,7 +53,9 @@ impl RedisKeys {
     /// Connects.
     pub async fn connect(url: &str) -> RedisKeys {
         let client = redis::Client::open(url).expect("a valid URL");
-        RedisKeys(client.get_multiplexed_async_connection().await.expect("the server runs"))
+        // The client's own timeout is half a second, which a busy machine may take.
+        let config = redis::AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None);
+        RedisKeys(client.get_multiplexed_async_connection_with_config(&config).await.expect("the server runs"))
     }
 
     async fn ask<T: redis::FromRedisValue>(&self, verb: &str, args: &[&[u8]]) -> T {
