@@ -11,12 +11,12 @@ const fn ms(key: &'static str, title: &'static str) -> Measure {
     Measure { key, title, digits: 2 }
 }
 
-pub(crate) const START_P50: Measure = ms("start_p50_ms", "start p50 ms");
-pub(crate) const START_P99: Measure = ms("start_p99_ms", "p99");
-pub(crate) const START_MAX: Measure = ms("start_max_ms", "max");
-const CLAIM_P50: Measure = ms("claim_p50_ms", "claim p50 ms");
-const CLAIM_P99: Measure = ms("claim_p99_ms", "p99 of claim");
-const CLAIM_MAX: Measure = ms("claim_max_ms", "max of claim");
+pub(crate) const START_P50: Measure = ms("start_p50_ms", "start: p50 ms");
+pub(crate) const START_P99: Measure = ms("start_p99_ms", "start: p99 ms");
+pub(crate) const START_MAX: Measure = ms("start_max_ms", "start: max ms");
+const CLAIM_P50: Measure = ms("claim_p50_ms", "claim: p50 ms");
+const CLAIM_P99: Measure = ms("claim_p99_ms", "claim: p99 ms");
+const CLAIM_MAX: Measure = ms("claim_max_ms", "claim: max ms");
 pub(crate) const EARLY: Measure = Measure { key: "early", title: "early", digits: 0 };
 
 /// What the columns mean, for a report's settings.

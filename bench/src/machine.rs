@@ -57,11 +57,12 @@ pub(crate) fn own_cpu() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
 }
 
-/// The CPU time that another process has used, in steps of 10 ms; `None` where /proc doesn't tell.
+/// The CPU time that the threads of another process have used; `None` where /proc doesn't tell.
 pub(crate) fn cpu_of(pid: u32) -> Option<Duration> {
-    // Fields 14 and 15, counted after the name in brackets, in clock ticks: 100 a second on every Linux of today.
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    let ticks: u64 = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
-    Some(Duration::from_millis(ticks * 10))
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let ns = threads.flatten().map(|thread| {
+        let schedstat = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        schedstat.split(' ').next()?.parse::<u64>().ok()
+    });
+    Some(Duration::from_nanos(ns.sum::<Option<u64>>()?))
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::report::Report;
+use crate::report::{Report, Series};
 
 /// What stands where a series has no such measure.
 const NOTHING: &str = "-";
@@ -28,36 +28,29 @@ pub(crate) fn text(report: &Report) -> String {
     out
 }
 
-/// Two lines a series: medians, then least and most.
+/// Series by measures or measures by series, whichever is narrower; medians, then least and most.
 fn table(report: &Report) -> String {
-    let mut columns: Vec<(&str, &str)> = Vec::new();
+    let mut measures: Vec<(&str, &str)> = Vec::new();
     for measured in report.series.iter().flat_map(|series| &series.measures) {
-        if !columns.iter().any(|(key, _)| *key == measured.key) {
-            columns.push((&measured.key, &measured.title));
+        if !measures.iter().any(|(key, _)| *key == measured.key) {
+            measures.push((&measured.key, &measured.title));
         }
     }
-    let titles = std::iter::once(String::new()).chain(columns.iter().map(|(_, title)| (*title).to_owned())).collect();
-    let mut rows: Vec<Vec<String>> = vec![titles];
-    for series in &report.series {
-        let (mut medians, mut spreads) = (vec![series.name.clone()], vec![String::new()]);
-        for (key, _) in &columns {
-            let (median, spread) = match series.measure(key) {
-                None => (NOTHING.to_owned(), String::new()),
-                Some(m) => {
-                    let s = &m.spread;
-                    let spread = format!("{}-{}", number(s.min, m.digits), number(s.max, m.digits));
-                    (number(s.median, m.digits), if s.runs.len() > 1 { spread } else { String::new() })
-                }
-            };
-            medians.push(median);
-            spreads.push(spread);
+    let cell = |series: &Series, key: &str| match series.measure(key) {
+        None => (NOTHING.to_owned(), String::new()),
+        Some(m) => {
+            let s = &m.spread;
+            let spread = format!("{}-{}", number(s.min, m.digits), number(s.max, m.digits));
+            (number(s.median, m.digits), if s.runs.len() > 1 { spread } else { String::new() })
         }
-        rows.push(medians);
-        rows.push(spreads);
-    }
-    let widths: Vec<usize> = (0..=columns.len())
-        .map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default())
-        .collect();
+    };
+    let names: Vec<&str> = report.series.iter().map(|series| series.name.as_str()).collect();
+    let titles: Vec<&str> = measures.iter().map(|(_, title)| *title).collect();
+    let by_series = rows(&titles, &names, |row, column| cell(&report.series[row], measures[column].0));
+    let by_measures = rows(&names, &titles, |row, column| cell(&report.series[column], measures[row].0));
+    let wide = |rows: &[Vec<String>]| widths(rows).iter().sum::<usize>();
+    let rows = if wide(&by_series) <= wide(&by_measures) { by_series } else { by_measures };
+    let widths = widths(&rows);
     let mut out = String::new();
     for row in &rows {
         let _ = write!(out, "  {:<1$}", row[0], widths[0]);
@@ -70,6 +63,25 @@ fn table(report: &Report) -> String {
     }
     out.push('\n');
     out
+}
+
+/// A row of titles, then two for each name.
+fn rows(titles: &[&str], names: &[&str], cell: impl Fn(usize, usize) -> (String, String)) -> Vec<Vec<String>> {
+    let mut rows = vec![std::iter::once("").chain(titles.iter().copied()).map(str::to_owned).collect()];
+    for (row, name) in names.iter().enumerate() {
+        let (medians, spreads): (Vec<String>, Vec<String>) = (0..titles.len()).map(|column| cell(row, column)).unzip();
+        rows.push(std::iter::once((*name).to_owned()).chain(medians).collect());
+        if spreads.iter().any(|spread| !spread.is_empty()) {
+            rows.push(std::iter::once(String::new()).chain(spreads).collect());
+        }
+    }
+    rows
+}
+
+fn widths(rows: &[Vec<String>]) -> Vec<usize> {
+    let columns = rows.first().map_or(0, Vec::len);
+    let width = |column: usize| rows.iter().map(|row: &Vec<String>| row[column].chars().count()).max();
+    (0..columns).map(|column| width(column).unwrap_or_default()).collect()
 }
 
 /// A number with its thousands apart.

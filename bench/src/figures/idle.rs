@@ -40,7 +40,8 @@ pub(crate) async fn take(sizes: &Sizes) -> Res<Report> {
         for (idlers, (meter, own)) in idlers.iter().zip(before) {
             let usage = meter.read()?;
             let per_s = |n: f64| n / usage.took_s;
-            let own = idlers.own().zip(own).map(|(after, before)| per_s((after - before).as_secs_f64() * 1e6));
+            let own =
+                idlers.own().zip(own).map(|(after, before)| per_s(after.saturating_sub(before).as_secs_f64() * 1e6));
             let sample = Sample::default()
                 .with(COMMANDS_PER_S, per_s(usage.commands))
                 .with(EACH_PER_S, per_s(usage.commands) / idlers.workers.len() as f64)
