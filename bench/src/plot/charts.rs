@@ -20,8 +20,11 @@ fn median(series: &Series, key: &str) -> Option<f64> {
 
 fn foot(report: &Report) -> String {
     let runs = report.series.iter().flat_map(|series| &series.measures).map(|m| m.spread.runs.len()).max();
-    let quick = if report.quick { ", quick sizes" } else { "" };
-    format!("{}; medians of {} runs{quick}", report.machine.line(), runs.unwrap_or_default())
+    let runs = match runs {
+        Some(1) | None => "one run".to_owned(),
+        Some(runs) => format!("medians of {runs} runs"),
+    };
+    format!("{}; {runs}{}", report.machine.line(), if report.quick { ", quick sizes" } else { "" })
 }
 
 /// p50, p99 and max of each load, on a logarithmic axis.
