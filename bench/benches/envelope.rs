@@ -28,7 +28,7 @@ fn main() {
 }
 
 fn order() -> BenchOrder {
-    BenchOrder { order_id: 1_000_000_042, customer: "customer-0000042".to_owned(), note: "x".repeat(54) }
+    BenchOrder { order_id: 1_000_000_042, customer: "customer-0000042".to_owned(), note: "x".repeat(57) }
 }
 
 fn runtime() -> tokio::runtime::Runtime {

@@ -64,7 +64,7 @@ fn tapped(runtime: &Runtime) -> (Dispatch, JobRequest) {
     runtime.block_on(async {
         let client = Client::connect("sqlite::memory:").await.expect("a database");
         let order =
-            BenchOrder { order_id: 1_000_000_042, customer: "customer-0000042".to_owned(), note: "x".repeat(54) };
+            BenchOrder { order_id: 1_000_000_042, customer: "customer-0000042".to_owned(), note: "x".repeat(57) };
         client.enqueue().send(order).await.expect("it is sent");
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let worker = Worker::new(client).stack(move |dispatch| Tap { dispatch, taken });

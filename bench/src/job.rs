@@ -28,7 +28,7 @@ pub(crate) struct UniqueOrder {
 
 const FIRST_ID: u64 = 1_000_000_000;
 const CUSTOMER: &str = "customer-0000042";
-const NOTE_BYTES: usize = 54;
+const NOTE_BYTES: usize = 57;
 
 impl BenchOrder {
     pub(crate) fn numbered(n: u64) -> BenchOrder {
