@@ -1,34 +1,56 @@
-//! What the scripts alone do: one session claims and settles in one call after another, and runs nothing.
+//! What the scripts alone do: sessions claim and settle in one call after another, and run nothing.
 
-use std::error::Error;
 use std::sync::Arc;
+use std::time::Duration;
 
 use delayq::engine::redis::{RedisEngine, Settings, Target};
 use delayq::envelope::Record;
 use delayq::store::ops::{Claim, Verdict};
 use delayq::store::{Member, Prefix, Store};
+use uuid::Uuid;
 
-/// Drains a queue in batches of 100; answers how many jobs there were.
-pub(crate) async fn drain(url: &str, queue: &str, young: bool) -> Result<usize, Box<dyn Error>> {
+use crate::Res;
+
+/// How many jobs a call claims, and settles.
+pub(crate) const BATCH: usize = 100;
+const BYTES: usize = 4 << 20;
+const LEASE: Duration = Duration::from_secs(60);
+
+/// The store at a URL, without a client around it.
+pub(crate) async fn store(url: &str) -> Res<Store> {
     let engine = RedisEngine::connect(Target::parse(url, Settings::default())?).await?;
-    let store = Store::new(Arc::new(engine), Prefix::default());
-    drain_store(&store, queue, young).await.map_err(|error| error as Box<dyn Error>)
+    Ok(Store::new(Arc::new(engine), Prefix::default()))
 }
 
-/// The same on a store that is there.
-pub(crate) async fn drain_store(
-    store: &Store,
-    queue: &str,
-    young: bool,
-) -> Result<usize, Box<dyn Error + Send + Sync>> {
+/// Drains a queue by several sessions at once, each over connections of its own; answers how many jobs there were.
+pub(crate) async fn drain(url: &str, queue: &str, sessions: usize, young: bool) -> Res<usize> {
+    let mut draining = tokio::task::JoinSet::new();
+    for _ in 0..sessions {
+        let (store, queue) = (store(url).await?, queue.to_owned());
+        draining.spawn(async move { drain_store(&store, &queue, usize::MAX, young).await });
+    }
+    let mut total = 0;
+    while let Some(drained) = draining.join_next().await {
+        total += drained??;
+    }
+    Ok(total)
+}
+
+/// Drains a queue by one session, of this many jobs at most.
+pub(crate) async fn drain_store(store: &Store, queue: &str, most: usize, young: bool) -> Res<usize> {
     let shard = store.shard(queue, 0)?;
-    let session = [7; 16];
-    store.open(&shard, &session, std::time::Duration::from_secs(60)).await?;
+    let session = Uuid::now_v7().into_bytes();
+    store.open(&shard, &session, LEASE).await?;
     let mut verdicts: Vec<(Member, Verdict)> = Vec::new();
     let (mut total, mut seq) = (0, 0);
     loop {
         seq += 1;
-        let claim = Claim { count: 100, bytes: 4 << 20, timer_ms: 0, alone: None, verdicts: &verdicts };
+        let count = BATCH.min(most - total);
+        if count == 0 {
+            store.settle(&shard, &session, seq, &verdicts).await?.map_err(|refusal| format!("{refusal:?}"))?;
+            break;
+        }
+        let claim = Claim { count, bytes: BYTES, timer_ms: 0, alone: None, verdicts: &verdicts };
         let claimed = store.claim(&shard, &session, seq, claim).await?.map_err(|refusal| format!("{refusal:?}"))?;
         let settled = std::mem::take(&mut verdicts).len();
         for job in claimed.jobs {
@@ -38,8 +60,9 @@ pub(crate) async fn drain_store(
         }
         total += verdicts.len();
         if verdicts.is_empty() && settled == 0 {
-            store.close(&shard, &session).await?;
-            return Ok(total);
+            break;
         }
     }
+    store.close(&shard, &session).await?;
+    Ok(total)
 }

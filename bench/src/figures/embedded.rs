@@ -1,23 +1,23 @@
 //! The embedded engine: whole lives of jobs by the scripts alone, in a file and in memory, beside the same on Redis.
 
-use std::error::Error;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use clap::Args;
 use delayq::engine::embedded::{Clock, EmbeddedEngine};
-use delayq::engine::redis::{RedisEngine, Settings, Target};
-use delayq::store::ops::{NewJob, Options};
+use delayq::store::ops::{NewJob, Options as JobOptions};
 use delayq::store::{Prefix, Shard, Store};
-use delayq_redis_fixture::RedisServer;
 use uuid::Uuid;
 
-use crate::{bare, machine};
+use super::{Sizes, short};
+use crate::bare::BATCH;
+use crate::job::QUEUE;
+use crate::report::{JOBS_PER_S, Measure, Report, Sample};
+use crate::server::{Info, Persistence, Server};
+use crate::{Res, bare, machine};
 
-const QUEUE: &str = "bench";
-/// How many jobs go into a call.
-const BATCH: usize = 100;
 /// How many tasks send one job after another, each job by a call of its own.
 const SENDERS: usize = 64;
 /// How many have the file open at once, each by a connection of its own.
@@ -25,7 +25,29 @@ const WRITERS: usize = 3;
 /// How many jobs go into a call while the backlog is filled.
 const FILL_BATCH: usize = 1000;
 
-type Res<T> = Result<T, Box<dyn Error + Send + Sync>>;
+const CPU_US: Measure = Measure { key: "cpu_us_per_job", title: "CPU us/job", digits: 1 };
+const SENT: Measure = Measure { key: "sent_per_s", title: "sent/s", digits: 0 };
+const CLAIMED: Measure = Measure { key: "claimed_per_s", title: "claimed/s", digits: 0 };
+
+const FILE: &str = "file, due as sent";
+const FILE_RANDOM: &str = "file, random due";
+const MEMORY: &str = "memory, due as sent";
+const REDIS: &str = "Redis, due as sent";
+const REDIS_RANDOM: &str = "Redis, random due";
+const SINGLES: &str = "file, single sends";
+const BEHIND: &str = "file, backlog";
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    pub(crate) sizes: Sizes,
+    /// How many jobs that are not due are behind, in one of the files; 1,000,000 unless said otherwise.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) behind: Option<u32>,
+    /// Each job leaves a tombstone at its end.
+    #[arg(long)]
+    pub(crate) young: bool,
+}
 
 /// How due times go with ids.
 #[derive(Clone, Copy)]
@@ -34,111 +56,57 @@ enum Order {
     Random,
 }
 
-/// One run of one figure.
-#[derive(Clone, Copy)]
-struct Sample {
-    per_s: f64,
-    cpu_us: f64,
-    sends_per_s: f64,
-    claims_per_s: f64,
-}
-
-/// One figure: its name, and its runs.
-struct Series {
-    name: &'static str,
-    samples: Vec<Sample>,
-}
-
-/// Takes all figures `runs` times, in turns, after one turn that warms up.
-pub(crate) async fn run(jobs: usize, runs: usize, behind: usize, young: bool) -> Result<(), Box<dyn Error>> {
-    figures(jobs, runs, behind, young).await.map_err(|error| error as Box<dyn Error>)
-}
-
-async fn figures(jobs: usize, runs: usize, behind: usize, young: bool) -> Res<()> {
-    let server = RedisServer::start()?;
-    let version = server.command(&["INFO", "server"])?;
-    let version = version.lines().find_map(|line| line.strip_prefix("redis_version:")).unwrap_or("?").trim().to_owned();
+/// Takes all in turns, after one turn that warms up.
+pub(crate) async fn take(options: &Options) -> Res<Report> {
+    let (runs, young) = (options.sizes.runs(), options.young);
+    let jobs = options.sizes.job_count(100_000, 10_000);
+    let behind = options.behind.map_or(if options.sizes.quick { 50_000 } else { 1_000_000 }, |behind| behind as usize);
+    let machine = Server::start(Persistence::Off)?.machine();
     let folder = Folder::new()?;
+    let mut report =
+        Report::new("embedded", "whole lives of jobs by the scripts alone, on SQLite and on Redis", machine);
     let tombs = if young { ", each leaves a tombstone" } else { "" };
-    println!("embedded: whole lives of {jobs} jobs of 120 bytes by the scripts alone, {BATCH} a call{tombs}");
-    println!("{}, SQLite {}", machine::describe(&version), rusqlite::version());
-    println!("files in {}, synchronous=FULL; Redis without persistence", folder.0.display());
-    println!("an fsync of 4 KiB takes {:.0} us here, the median of {FSYNCS}", fsync_us(&folder.0)?);
-
+    report.setting(format!("{jobs} jobs of 120 bytes, {BATCH} a call{tombs}; CPU of this process, and of Redis"));
+    report.setting(format!(
+        "SQLite {}, files in {}, synchronous=FULL; Redis without persistence",
+        rusqlite::version(),
+        folder.0.display()
+    ));
     let far = Store::new(Arc::new(engine(&folder.url("behind.db")).await?), Prefix::default());
     fill(&far, behind).await?;
-    let mut all = [
-        "a file, due as sent",
-        "b file, random due",
-        "c memory, due as sent",
-        "d Redis, due as sent",
-        "  Redis, random due",
-        "e file, single sends",
-        "f file, backlog",
-    ]
-    .map(|name| Series { name, samples: Vec::new() });
     for turn in 0..=runs {
-        server.command(&["FLUSHALL"])?;
+        let server = Server::start(Persistence::Off)?;
+        let url = server.url();
         let file = |name: &str| folder.url(&format!("{name}{turn}.db"));
-        let took = [
-            life(&on_file(&file("a")).await?, None, jobs, Order::OfIds, young).await?,
-            life(&on_file(&file("b")).await?, None, jobs, Order::Random, young).await?,
-            life(&on_file("sqlite::memory:").await?, None, jobs, Order::OfIds, young).await?,
-            life(&on_redis(&server).await?, Some(&server), jobs, Order::OfIds, young).await?,
-            life(&on_redis(&server).await?, Some(&server), jobs, Order::Random, young).await?,
-            single_sends(&on_file(&file("e")).await?, jobs).await?,
-            life(&far, None, jobs, Order::OfIds, young).await?,
+        let taken = [
+            (FILE, life(&on_file(&file("a")).await?, None, jobs, Order::OfIds, young).await?),
+            (FILE_RANDOM, life(&on_file(&file("b")).await?, None, jobs, Order::Random, young).await?),
+            (MEMORY, life(&on_file("sqlite::memory:").await?, None, jobs, Order::OfIds, young).await?),
+            (REDIS, life(&bare::store(&url).await?, Some(&url), jobs, Order::OfIds, young).await?),
+            (REDIS_RANDOM, life(&bare::store(&url).await?, Some(&url), jobs, Order::Random, young).await?),
+            (SINGLES, single_sends(&on_file(&file("e")).await?, jobs).await?),
+            (BEHIND, life(&far, None, jobs, Order::OfIds, young).await?),
         ];
-        for (series, sample) in all.iter_mut().zip(took) {
+        for (series, sample) in &taken {
             if turn > 0 {
-                series.samples.push(sample);
+                report.add(series, sample);
             }
         }
     }
-
-    println!(
-        "{:>22} {:>9} {:>17} {:>12} {:>10} {:>10}",
-        "median", "jobs/s", "least-most", "CPU us/job", "sent/s", "claimed/s"
-    );
-    for series in &all {
-        series.show()?;
+    let pairs = [
+        ("file_to_redis", "file to Redis".to_owned(), FILE, REDIS),
+        ("file_to_redis_random", "file to Redis, both with random due times".to_owned(), FILE_RANDOM, REDIS_RANDOM),
+        ("memory_to_redis", "memory to Redis".to_owned(), MEMORY, REDIS),
+        ("behind_to_none", format!("file with {} jobs behind to without", short(behind)), BEHIND, FILE),
+    ];
+    for (key, what, of, to) in pairs {
+        report.ratio(key, what, (of, JOBS_PER_S), (to, JOBS_PER_S));
     }
-    let [a, b, c, redis, redis_random, e, f] = all.each_ref().map(Series::median);
-    let (a, b, c, redis, redis_random, e, f) = (a?, b?, c?, redis?, redis_random?, e?, f?);
-    println!("to Redis: file {:.2}, file with random due {:.2}, memory {:.2}", a / redis, b / redis_random, c / redis);
-    println!("{SENDERS} tasks send {e:.0} jobs/s one by one");
-    println!("with {behind} jobs behind that are not due, a job costs {:.2} of what it costs without", a / f);
+    report.note(format!("{SENDERS} tasks send one by one to a file ({SINGLES})"));
     let wal = writers(&folder, jobs, young).await?;
-    println!("{WRITERS} writers leave a -wal of {:.1} MiB", wal as f64 / f64::from(1 << 20));
-    Ok(())
-}
-
-impl Series {
-    fn sorted(&self) -> Vec<Sample> {
-        let mut samples = self.samples.clone();
-        samples.sort_by(|a, b| a.per_s.total_cmp(&b.per_s));
-        samples
-    }
-
-    fn median(&self) -> Res<f64> {
-        Ok(self.sorted().get(self.samples.len() / 2).ok_or("no run")?.per_s)
-    }
-
-    fn show(&self) -> Res<()> {
-        let sorted = self.sorted();
-        let middle = sorted.get(sorted.len() / 2).ok_or("no run")?;
-        let (least, most) = (sorted[0].per_s, sorted[sorted.len() - 1].per_s);
-        println!(
-            "{:>22} {:>9.0} {:>17} {:>12.1} {:>10.0} {:>10.0}",
-            self.name,
-            middle.per_s,
-            format!("{least:.0}-{most:.0}"),
-            middle.cpu_us,
-            middle.sends_per_s,
-            middle.claims_per_s
-        );
-        Ok(())
-    }
+    report.note(format!("{WRITERS} writers leave a -wal of {:.1} MiB", wal as f64 / f64::from(1 << 20)));
+    report.note(format!("an fsync of 4 KiB takes {:.0} us here, the median of {FSYNCS}", fsync_us(&folder.0)?));
+    Ok(report)
 }
 
 async fn engine(url: &str) -> Res<EmbeddedEngine> {
@@ -149,13 +117,8 @@ async fn on_file(url: &str) -> Res<Store> {
     Ok(Store::new(Arc::new(engine(url).await?), Prefix::default()))
 }
 
-async fn on_redis(server: &RedisServer) -> Res<Store> {
-    let engine = RedisEngine::connect(Target::parse(&server.url(), Settings::default())?).await?;
-    Ok(Store::new(Arc::new(engine), Prefix::default()))
-}
-
 fn job(when: String) -> NewJob {
-    let options = Options { priority: 5, attempts_max: 25, ..Options::default() };
+    let options = JobOptions { priority: 5, attempts_max: 25, ..JobOptions::default() };
     NewJob { id: Uuid::now_v7().into_bytes(), when, options, envelope: vec![b'x'; 120] }
 }
 
@@ -169,13 +132,13 @@ async fn enqueue(store: &Store, shard: &Shard, jobs: &[NewJob]) -> Res<()> {
 }
 
 /// Sends jobs that are due, then claims and settles them all.
-async fn life(store: &Store, redis: Option<&RedisServer>, jobs: usize, order: Order, young: bool) -> Res<Sample> {
+async fn life(store: &Store, redis: Option<&str>, jobs: usize, order: Order, young: bool) -> Res<Sample> {
     life_in(store, redis, QUEUE, jobs, order, young).await
 }
 
 async fn life_in(
     store: &Store,
-    redis: Option<&RedisServer>,
+    redis: Option<&str>,
     queue: &str,
     jobs: usize,
     order: Order,
@@ -193,27 +156,23 @@ async fn life_in(
         enqueue(store, &shard, &batch).await?;
     }
     let sending = started.elapsed();
-    let ended = bare::drain_store(store, queue, young).await?;
+    let ended = bare::drain_store(store, queue, usize::MAX, young).await?;
     if ended != jobs {
         return Err(format!("{ended} jobs of {jobs} came out").into());
     }
     let whole = started.elapsed();
     let per_s = |took: Duration| jobs as f64 / took.as_secs_f64();
-    Ok(Sample {
-        per_s: per_s(whole),
-        cpu_us: (cpu_s(redis)? - cpu) * 1e6 / jobs as f64,
-        sends_per_s: per_s(sending),
-        claims_per_s: per_s(whole - sending),
-    })
+    Ok(Sample::default()
+        .with(JOBS_PER_S, per_s(whole))
+        .with(CPU_US, (cpu_s(redis)? - cpu) * 1e6 / jobs as f64)
+        .with(SENT, per_s(sending))
+        .with(CLAIMED, per_s(whole - sending)))
 }
 
 /// CPU seconds of this process and of the server it talks to.
-fn cpu_s(redis: Option<&RedisServer>) -> Res<f64> {
-    let own = machine::own_cpu().map_or(f64::NAN, |cpu| cpu.as_secs_f64());
-    Ok(match redis {
-        Some(server) => own + server.info("used_cpu_user")? + server.info("used_cpu_sys")?,
-        None => own,
-    })
+fn cpu_s(redis: Option<&str>) -> Res<f64> {
+    let own = machine::own_cpu().as_secs_f64();
+    Ok(own + redis.map(|url| Info::of(url)?.cpu_s()).transpose()?.unwrap_or_default())
 }
 
 /// Many tasks send, each one job at a time.
@@ -227,7 +186,7 @@ async fn single_sends(store: &Store, jobs: usize) -> Res<Sample> {
             for _ in (nth..jobs).step_by(SENDERS) {
                 enqueue(&store, &shard, &[job("+3600000".to_owned())]).await?;
             }
-            Ok::<(), Box<dyn Error + Send + Sync>>(())
+            Res::Ok(())
         });
     }
     while let Some(sent) = senders.join_next().await {
@@ -235,7 +194,7 @@ async fn single_sends(store: &Store, jobs: usize) -> Res<Sample> {
     }
     let per_s = jobs as f64 / started.elapsed().as_secs_f64();
     let cpu_us = (cpu_s(None)? - cpu) * 1e6 / jobs as f64;
-    Ok(Sample { per_s, cpu_us, sends_per_s: per_s, claims_per_s: f64::NAN })
+    Ok(Sample::default().with(JOBS_PER_S, per_s).with(CPU_US, cpu_us).with(SENT, per_s))
 }
 
 /// Jobs that are not due for hours, in random order.
