@@ -66,3 +66,9 @@ pub(crate) fn cpu_of(pid: u32) -> Option<Duration> {
     });
     Some(Duration::from_nanos(ns.sum::<Option<u64>>()?))
 }
+
+/// How long the first thread of a process was ready to run and had no processor; `None` where /proc doesn't tell.
+pub(crate) fn waited(pid: u32) -> Option<Duration> {
+    let schedstat = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
+    Some(Duration::from_nanos(schedstat.split(' ').nth(1)?.parse().ok()?))
+}

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Res;
 use crate::machine;
-use crate::report::{COMMANDS, JOBS_PER_S, LONG_US, LONGEST_US, OWN_US, REDIS_US, Sample};
+use crate::report::{COMMANDS, JOBS_PER_S, LONG_US, LONGEST_US, OWN_US, REDIS_US, Sample, WAITED};
 use crate::server::Info;
 
 /// Measures from its making on.
@@ -15,6 +15,7 @@ pub(crate) struct Meter {
     url: String,
     redis_s: f64,
     commands: f64,
+    waited: Option<Duration>,
     own: Duration,
     started: Instant,
 }
@@ -29,6 +30,8 @@ pub(crate) struct Usage {
     pub(crate) commands: f64,
     /// p99.9 and the longest of the server's calls since its counts were reset, us.
     pub(crate) longest_us: Option<(f64, f64)>,
+    /// How long the server was ready to run and had no processor.
+    pub(crate) waited_s: Option<f64>,
 }
 
 impl Meter {
@@ -38,6 +41,7 @@ impl Meter {
             url: url.to_owned(),
             redis_s: info.cpu_s()?,
             commands: info.commands(),
+            waited: info.waited(),
             own: machine::own_cpu(),
             started: Instant::now(),
         })
@@ -56,6 +60,7 @@ impl Meter {
             own_s: (own.saturating_sub(self.own)).as_secs_f64(),
             commands: info.commands() - self.commands,
             longest_us: info.longest_us(),
+            waited_s: info.waited().zip(self.waited).map(|(after, before)| after.saturating_sub(before).as_secs_f64()),
         })
     }
 }
@@ -74,7 +79,8 @@ impl Usage {
     /// A job's share, and how long the server's calls were.
     pub(crate) fn per_job_with_longest(&self, jobs: usize) -> Sample {
         let (long, longest) = self.longest_us.unzip();
-        self.per_job(jobs).maybe(LONG_US, long).maybe(LONGEST_US, longest)
+        let waited = self.waited_s.map(|waited_s| 100.0 * waited_s / self.took_s);
+        self.per_job(jobs).maybe(LONG_US, long).maybe(LONGEST_US, longest).maybe(WAITED, waited)
     }
 }
 
@@ -84,6 +90,7 @@ impl AddAssign for Usage {
         self.redis_s += other.redis_s;
         self.own_s += other.own_s;
         self.commands += other.commands;
+        self.waited_s = self.waited_s.zip(other.waited_s).map(|(one, other)| one + other).or(other.waited_s);
         self.longest_us = match (self.longest_us, other.longest_us) {
             (Some((a, b)), Some((c, d))) => Some((a.max(c), b.max(d))),
             (one, other) => one.or(other),

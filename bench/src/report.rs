@@ -26,6 +26,7 @@ pub(crate) const OWN_US: Measure = measure("own_us_per_job", "own us/job", 2);
 pub(crate) const COMMANDS: Measure = measure("commands_per_job", "commands/job", 3);
 pub(crate) const LONG_US: Measure = measure("call_p999_us", "call p99.9 us", 0);
 pub(crate) const LONGEST_US: Measure = measure("call_max_us", "longest us", 0);
+pub(crate) const WAITED: Measure = measure("redis_waited_percent", "waited %", 1);
 
 /// What one run of one series came to.
 #[derive(Debug, Clone, Default)]

@@ -1,11 +1,12 @@
 //! Private servers to measure on, and what they tell of themselves.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use delayq_redis_fixture::RedisServer;
 
 use crate::Res;
-use crate::machine::Machine;
+use crate::machine::{self, Machine};
 
 /// What a client sends over the wire. Commands that run inside a script are counted by the server too, under other names.
 const WIRE: [&str; 11] = [
@@ -95,6 +96,11 @@ impl Info {
     /// CPU seconds of the whole server.
     pub(crate) fn cpu_s(&self) -> Res<f64> {
         Ok(self.number("used_cpu_user")? + self.number("used_cpu_sys")?)
+    }
+
+    /// How long the server was ready to run and had no processor; only where it is on this machine.
+    pub(crate) fn waited(&self) -> Option<Duration> {
+        machine::waited(self.text("process_id")?.parse().ok()?)
     }
 
     /// How many commands came over the wire.
