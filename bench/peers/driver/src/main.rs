@@ -66,6 +66,7 @@ fn run(options: &Options) -> Result<Report, Box<dyn std::error::Error>> {
             let places = contenders.len();
             let order: Vec<usize> = (0..places).map(|place| (place + run - 1) % places).collect();
             eprintln!("run {run} of {}: {}", options.runs, phase.title);
+            contenders.iter_mut().for_each(|contender| contender.run = run);
             (phase.run)(&mut contenders, &order, options);
         }
     }

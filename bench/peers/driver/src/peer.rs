@@ -45,9 +45,53 @@ pub(crate) const PEERS: &[Peer] = &[
         ..ORDINARY
     },
     Peer {
+        name: "apalis-redis",
+        setup: "batches of 500, leases, events and results off, polled every 100 ms; push_all",
+        program: Program::Rust { adapter: "peer-apalis-redis", package: "apalis-redis" },
+        // Its fetch script unpacks all that is due into one call, and Lua's unpack takes fewer than 8,000.
+        fewer: Some(7_000),
+        ..ORDINARY
+    },
+    Peer {
+        name: "bullmq-official",
+        setup: "Rust; one worker, concurrency 100, finished jobs removed; add_bulk",
+        program: Program::Rust { adapter: "peer-bullmq-official", package: "bullmq-official" },
+        ..ORDINARY
+    },
+    Peer {
+        name: "oxana",
+        setup: "one queue, concurrency 100, pool of 110; enqueue_list, scheduled: 64 sends in flight",
+        program: Program::Rust { adapter: "peer-oxana", package: "oxana" },
+        ran_percent: 40,
+        ..ORDINARY
+    },
+    Peer {
+        name: "rusty-sidekiq",
+        setup: "50 workers, pool of 60; no bulk call: 64 sends in flight",
+        program: Program::Rust { adapter: "peer-rusty-sidekiq", package: "rusty-sidekiq" },
+        // Ten scheduled jobs each five seconds: enough to end within the patience.
+        fewer: Some(100),
+        ..ORDINARY
+    },
+    Peer {
+        name: "chasquimq",
+        setup: "concurrency 100, batches of 512; add_bulk, add_in_bulk",
+        program: Program::Rust { adapter: "peer-chasquimq", package: "chasquimq" },
+        needs_redis: (8, 6),
+        ..ORDINARY
+    },
+    Peer {
         name: "bullmq",
         setup: "Node; one worker, concurrency 100, finished jobs removed; addBulk",
         program: Program::Node { script: "bullmq.js", package: "bullmq" },
+        ..ORDINARY
+    },
+    Peer {
+        name: "celery",
+        setup: "prefork, a process a core, prefetch 100, no results, no gossip; no bulk call: one kept producer",
+        program: Program::Python { script: "celery_app.py", package: "celery" },
+        sent_percent: 10,
+        ran_percent: 10,
         ..ORDINARY
     },
     Peer {

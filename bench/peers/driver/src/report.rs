@@ -66,11 +66,12 @@ impl Report {
     fn rows(&self, out: &mut String, contender: &Contender, phase: usize) {
         let samples = &contender.samples[phase];
         // A stalled try and the try with fewer jobs are different rows.
-        let mut sizes: Vec<usize> = samples.iter().flatten().map(|sample| sample.jobs).collect();
+        let samples = || samples.iter().filter_map(|(_, sample)| sample.as_ref().ok());
+        let mut sizes: Vec<usize> = samples().map(|sample| sample.jobs).collect();
         sizes.sort_unstable_by(|a, b| b.cmp(a));
         sizes.dedup();
         for size in sizes {
-            let of_size: Vec<&Sample> = samples.iter().flatten().filter(|sample| sample.jobs == size).collect();
+            let of_size: Vec<&Sample> = samples().filter(|sample| sample.jobs == size).collect();
             let cells: Vec<String> =
                 PHASES[phase].figures.iter().map(|name| self.cell(contender, phase, size, name)).collect();
             let mut faults: Vec<String> = of_size.iter().filter_map(|sample| sample.faults.text(size)).collect();
@@ -78,30 +79,26 @@ impl Report {
             let faults = if faults.is_empty() { "none".to_owned() } else { faults.join("; ") };
             let _ = writeln!(out, "| {} | {size} | {} | {} |", contender.peer.name, cells.join(" | "), plain(&faults));
         }
-        for why in samples.iter().filter_map(|sample| sample.as_ref().err()) {
+        for why in contender.samples[phase].iter().filter_map(|(_, sample)| sample.as_ref().err()) {
             let blank = "| ".repeat(PHASES[phase].figures.len());
             let _ = writeln!(out, "| {} | | {blank}| {} |", contender.peer.name, plain(why));
         }
     }
 
     fn cell(&self, contender: &Contender, phase: usize, size: usize, name: Name) -> String {
-        let mut values = Vec::new();
-        let mut ratios = Vec::new();
-        // The n-th sample that isn't a try which stalled was taken in run n, beside delayq's n-th.
-        let complete = |contender: &Contender| -> Vec<(usize, Option<f64>)> {
-            let figure = |sample: &Sample| sample.figures.iter().find(|(n, _)| *n == name).map(|(_, value)| *value);
-            let last_of_run =
-                |sample: &&Result<Sample, String>| sample.as_ref().map_or(true, |s| !s.figures.is_empty());
-            let runs = contender.samples[phase].iter().filter(last_of_run);
-            runs.map(|sample| sample.as_ref().map_or((0, None), |s| (s.jobs, figure(s)))).collect()
-        };
-        let first = self.contenders.first().map(&complete).unwrap_or_default();
-        for (run, (jobs, value)) in complete(contender).into_iter().enumerate() {
-            let Some(value) = value.filter(|_| jobs == size) else { continue };
+        let figure = |sample: &Sample| sample.figures.iter().find(|(n, _)| *n == name).map(|(_, value)| *value);
+        let base = self.contenders.first();
+        let comparable = |sample: &&Sample| sample.jobs == size || !PHASES[phase].of_backlog.contains(&name);
+        let (mut values, mut ratios) = (Vec::new(), Vec::new());
+        for (run, sample) in &contender.samples[phase] {
+            let Some(value) = sample.as_ref().ok().filter(|sample| sample.jobs == size).and_then(figure) else {
+                continue;
+            };
             values.push(value);
-            if let Some((_, Some(base))) = first.get(run) {
-                ratios.push(value / base);
-            }
+            let beside =
+                base.and_then(|base| base.samples[phase].iter().find(|(r, sample)| r == run && sample.is_ok()));
+            let beside = beside.and_then(|(_, sample)| sample.as_ref().ok()).filter(comparable).and_then(figure);
+            ratios.extend(beside.map(|beside| value / beside));
         }
         if values.is_empty() {
             return "-".to_owned();
@@ -121,14 +118,14 @@ impl Report {
     /// Every sample.
     pub(crate) fn json(&self) -> Value {
         let samples = |contender: &Contender, phase: usize| -> Vec<Value> {
-            let one = |sample: &Result<Sample, String>| match sample {
-                Err(why) => json!({ "failed": why }),
+            let one = |(run, sample): &(usize, Result<Sample, String>)| match sample {
+                Err(why) => json!({ "run": run, "failed": why }),
                 Ok(sample) => {
                     let figures: serde_json::Map<String, Value> =
                         sample.figures.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
                     let faults = &sample.faults;
                     json!({
-                        "jobs": sample.jobs, "figures": figures, "not_run": faults.not_run, "repeated": faults.repeated,
+                        "run": run, "jobs": sample.jobs, "figures": figures, "not_run": faults.not_run, "repeated": faults.repeated,
                         "early": faults.early, "early_ms_max": faults.early_ms_max, "why": faults.why,
                     })
                 }

@@ -13,6 +13,7 @@ use crate::server::{self, Snapshot};
 pub(super) const PHASE: Phase = Phase {
     title: "drain of due jobs",
     figures: &["jobs/s", "Redis us/job", "worker us/job", "commands/job", "reads/job"],
+    of_backlog: &[],
     run,
 };
 
@@ -24,8 +25,8 @@ fn run(contenders: &mut [Contender], order: &[usize], options: &Options) {
     let mut filled: Vec<Option<Filled>> = contenders.iter().map(|_| None).collect();
     for place in order {
         let contender = &contenders[*place];
-        if !contender.ran[INDEX].hopeless {
-            filled[*place] = Some(fill(contender, contender.ran[INDEX].jobs));
+        if !contender.shares[INDEX].hopeless {
+            filled[*place] = Some(fill(contender, contender.shares[INDEX].jobs));
         }
     }
     for place in order {

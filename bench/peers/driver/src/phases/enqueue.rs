@@ -10,18 +10,18 @@ use crate::server::{self, Snapshot};
 pub(super) const PHASE: Phase = Phase {
     title: "enqueue, due in an hour",
     figures: &["one by one, jobs/s", "many at once, jobs/s", "bytes a pending job", "Redis us/job, many"],
+    of_backlog: &[],
     run,
 };
 
-const INDEX: usize = 0;
+pub(super) const INDEX: usize = 0;
 
 /// One-by-one sends measure a round trip: this many are enough.
 const ONE_BY_ONE_MAX: usize = 20_000;
 
 fn run(contenders: &mut [Contender], order: &[usize], _options: &Options) {
     for place in order {
-        let jobs = contenders[*place].sent;
-        contenders[*place].sample(INDEX, |contender, _| take(contender, jobs));
+        contenders[*place].sample(INDEX, take);
     }
 }
 

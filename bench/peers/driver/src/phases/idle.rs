@@ -10,11 +10,12 @@ use crate::server::{self, Snapshot};
 
 pub(super) const PHASE: Phase = Phase {
     title: "idle: nothing for 10 s, then jobs one by one over 20 s",
-    figures: &["idle commands/s", "idle CPU ms/s", "lateness p50 ms", "lateness p99 ms"],
+    figures: &["idle commands/s", "idle reads/s", "idle CPU ms/s", "lateness p50 ms", "lateness p99 ms"],
+    of_backlog: &[],
     run,
 };
 
-const INDEX: usize = 3;
+pub(super) const INDEX: usize = 3;
 
 const CALM: Duration = Duration::from_secs(2);
 const IDLE: Duration = Duration::from_secs(10);
@@ -25,12 +26,11 @@ const MARGIN: Duration = Duration::from_secs(2);
 
 fn run(contenders: &mut [Contender], order: &[usize], options: &Options) {
     for place in order {
-        contenders[*place].sample(INDEX, |contender, _| take(contender, options));
+        contenders[*place].sample(INDEX, |contender, jobs| take(contender, jobs, options));
     }
 }
 
-fn take(contender: &Contender, options: &Options) -> Result<Sample, String> {
-    let jobs = options.fired;
+fn take(contender: &Contender, jobs: usize, options: &Options) -> Result<Sample, String> {
     let server = server::fresh()?;
     let (mut worker, _) = contender.worker(&server.url(), jobs)?;
     std::thread::sleep(CALM);
@@ -50,7 +50,11 @@ fn take(contender: &Contender, options: &Options) -> Result<Sample, String> {
     let lateness = runs.lateness_ms(|n| from + step * n as u32);
     let faults = runs.faults(&lateness);
     let seconds = IDLE.as_secs_f64();
-    let mut figures = vec![("idle commands/s", spent.commands / seconds), ("idle CPU ms/s", cpu_s * 1e3 / seconds)];
+    let mut figures = vec![
+        ("idle commands/s", spent.commands / seconds),
+        ("idle reads/s", spent.reads / seconds),
+        ("idle CPU ms/s", cpu_s * 1e3 / seconds),
+    ];
     if faults.not_run == 0 {
         figures.push(("lateness p50 ms", percentile(&lateness, 0.5)));
         figures.push(("lateness p99 ms", percentile(&lateness, 0.99)));

@@ -11,6 +11,7 @@ use crate::server;
 pub(super) const PHASE: Phase = Phase {
     title: "all due in one instant",
     figures: &["s to the last", "jobs/s", "lateness p50 ms", "lateness p99 ms"],
+    of_backlog: &["s to the last", "lateness p50 ms", "lateness p99 ms"],
     run,
 };
 

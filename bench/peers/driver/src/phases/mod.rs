@@ -15,7 +15,7 @@ use crate::program::{Message, Running};
 use crate::sample::{Name, Sample};
 
 /// How long an adapter may take to start.
-const START: Duration = Duration::from_secs(30);
+const START: Duration = Duration::from_secs(60);
 
 /// How long a producer may take.
 const SEND: Duration = Duration::from_secs(300);
@@ -28,6 +28,8 @@ pub(crate) struct Phase {
     pub(crate) title: &'static str,
     /// Its figures, in the order in which they are shown.
     pub(crate) figures: &'static [Name],
+    /// Those of them that more jobs make worse: they aren't compared with those of another number of jobs.
+    pub(crate) of_backlog: &'static [Name],
     pub(crate) run: fn(&mut [Contender], &[usize], &Options),
 }
 
@@ -38,14 +40,14 @@ pub(crate) const PHASES: &[Phase] = &[enqueue::PHASE, drain::PHASE, instant::PHA
 pub(crate) struct Contender {
     pub(crate) peer: &'static Peer,
     adapter: Adapter,
-    /// How many jobs it is sent in the enqueue phase.
-    sent: usize,
+    /// The run that is under way, from 1.
+    pub(crate) run: usize,
     /// How many jobs a second it was sent last.
     send_rate: f64,
-    /// Each phase's samples in order: what failed gives the reason.
-    pub(crate) samples: Vec<Vec<Result<Sample, String>>>,
+    /// Each phase's samples in order, with the run's number: what failed gives the reason.
+    pub(crate) samples: Vec<Vec<(usize, Result<Sample, String>)>>,
     /// How many jobs it gets in each phase, and whether that many stalled for good.
-    ran: Vec<Share>,
+    shares: Vec<Share>,
 }
 
 #[derive(Clone, Copy)]
@@ -59,21 +61,24 @@ const SLOW_SENDER: f64 = 1_000.0;
 
 impl Contender {
     pub(crate) fn new(peer: &'static Peer, adapter: Adapter, options: &Options) -> Contender {
-        let share = |percent: usize| (options.jobs * percent / 100).max(1);
+        let share = |percent: usize| Share { jobs: (options.jobs * percent / 100).max(1), hopeless: false };
+        let mut shares = vec![share(peer.ran_percent); PHASES.len()];
+        shares[enqueue::INDEX] = share(peer.sent_percent);
+        shares[idle::INDEX].jobs = options.fired;
         Contender {
             peer,
             adapter,
-            sent: share(peer.sent_percent),
+            run: 1,
             send_rate: SLOW_SENDER,
             samples: PHASES.iter().map(|_| Vec::new()).collect(),
-            ran: vec![Share { jobs: share(peer.ran_percent), hopeless: false }; PHASES.len()],
+            shares,
         }
     }
 
     /// Takes a sample, and another with fewer jobs if the phase stalls. What stalled for good isn't tried again.
     fn sample(&mut self, phase: usize, mut take: impl FnMut(&mut Contender, usize) -> Result<Sample, String>) {
         loop {
-            let Share { jobs, hopeless } = self.ran[phase];
+            let Share { jobs, hopeless } = self.shares[phase];
             if hopeless {
                 return;
             }
@@ -84,11 +89,11 @@ impl Contender {
                 Err(why) => why.clone(),
             };
             eprintln!("  {}: {jobs} jobs: {text}", self.peer.name);
-            self.samples[phase].push(sample);
+            self.samples[phase].push((self.run, sample));
             match self.peer.fewer.filter(|fewer| *fewer < jobs) {
-                Some(fewer) if stalled => self.ran[phase].jobs = fewer,
+                Some(fewer) if stalled => self.shares[phase].jobs = fewer,
                 _ => {
-                    self.ran[phase].hopeless = stalled;
+                    self.shares[phase].hopeless = stalled;
                     return;
                 }
             }
