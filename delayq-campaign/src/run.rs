@@ -119,6 +119,7 @@ async fn torment(
     loop {
         let this = fire(world).await?;
         times += 1;
+        world.turn += 1;
         // One time that struck is enough for the run to prove something.
         if this.fired || !seen.fired {
             seen = this;

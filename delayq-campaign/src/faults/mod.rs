@@ -3,6 +3,7 @@
 mod clock;
 mod data;
 mod network;
+mod pressure;
 mod redis;
 mod replication;
 mod worker;
@@ -107,6 +108,7 @@ fn open(number: u8, name: &'static str, group: Group, about: &'static str, why: 
 pub(crate) fn all() -> Vec<Fault> {
     let mut all = worker::faults();
     all.extend(redis::faults());
+    all.extend(pressure::faults());
     all.extend(replication::faults());
     all.extend(network::faults());
     all.extend(clock::faults());

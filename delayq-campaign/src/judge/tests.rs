@@ -444,6 +444,7 @@ fn c_counts_that_do_not_add_up() {
     breaks(Invariant::C, recount(&[("enqueued", 4), ("done", 4), ("dead_now", 1)]));
     breaks(Invariant::C, recount(&[("enqueued", 5), ("done", 4), ("dead_now", 1)]));
     breaks(Invariant::C, recount(&[("enqueued", 4), ("done", 3), ("dead_now", 1), ("orphans", 2)]));
+    breaks(Invariant::C, recount(&[("enqueued", 4), ("done", 3), ("dead_now", 1), ("quarantined", 2)]));
 }
 
 #[test]

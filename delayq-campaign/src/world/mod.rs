@@ -6,12 +6,13 @@ mod rewrite;
 mod servers;
 mod snapshot;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use delayq::engine::Engine;
-use delayq::engine::embedded::{Clock, EmbeddedEngine};
+use delayq::engine::embedded::{Clock, EmbeddedEngine, Stored};
 use delayq::engine::redis::{RedisEngine, Settings, Target};
 use delayq::store::{Prefix, Shard, Store};
 use delayq::{BoxError, Client};
@@ -26,8 +27,8 @@ use crate::work::{QUEUE, Task};
 pub(crate) use processes::{Kind, Proc, end_with_parent};
 pub(crate) use proxy::{Blow, Mode, Proxy};
 pub(crate) use rewrite::{MUTANTS, Mutant};
-pub(crate) use servers::Servers;
-pub(crate) use snapshot::Keys;
+pub(crate) use servers::{Servers, raw, steer};
+use snapshot::Keys;
 
 /// What delayq runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -95,6 +96,9 @@ pub(crate) struct World {
     pub(crate) time: Duration,
     /// A run of the short kind: what is large is made small.
     pub(crate) is_smoke: bool,
+    /// How often the fault was fired before, and with which of its kinds it begins.
+    pub(crate) turn: u64,
+    pub(crate) spin: u64,
     folder: PathBuf,
     journal: Journal,
     tail: Tail,
@@ -131,6 +135,8 @@ impl World {
             dice: Dice::new(seed),
             time,
             is_smoke,
+            turn: 0,
+            spin: Dice::part(seed, 1).roll() % 1024,
             folder: folder.to_owned(),
             journal,
             tail,
@@ -517,14 +523,19 @@ impl World {
         self.tell(What::Drained { whole });
         self.respawn = false;
         self.end_all(Kind::Worker, self.setup.grace_ms + 12_000).await?;
-        let (_, shard) = self.store().await?;
-        let prefix = String::from_utf8_lossy(&shard.key("")).into_owned();
-        let mut keys = Keys::open(&self.servers.url()).await?;
-        let all = snapshot::read_all(&mut keys, &prefix).await?;
+        let all = self.read_store().await?;
         snapshot::tell(&self.journal, &all);
         self.anchor();
         self.tick().await?;
         Ok(whole)
+    }
+
+    /// All keys of the queue as they are.
+    pub(crate) async fn read_store(&mut self) -> Result<BTreeMap<String, Stored>, BoxError> {
+        let (_, shard) = self.store().await?;
+        let prefix = String::from_utf8_lossy(&shard.key("")).into_owned();
+        let mut keys = Keys::open(&self.servers.url()).await?;
+        snapshot::read_all(&mut keys, &prefix).await
     }
 
     async fn end_all(&mut self, kind: Kind, patience_ms: u64) -> Result<(), BoxError> {
