@@ -111,6 +111,8 @@ pub(crate) struct World {
     pub(crate) deaths_planned: bool,
     /// Workers that ended are replaced.
     pub(crate) respawn: bool,
+    /// How the proxy of the next process begins.
+    pub(crate) first_mode: Mode,
     sampled: Instant,
     sent: u64,
 }
@@ -147,6 +149,7 @@ impl World {
             born: 0,
             deaths_planned: false,
             respawn: false,
+            first_mode: Mode::Pass,
             sampled: Instant::now(),
             sent: 0,
             setup,
@@ -389,7 +392,9 @@ impl World {
             return Ok(None);
         }
         let seed = self.dice.roll();
-        Ok(Some(Proxy::start(self.servers.port(), seed).await?))
+        let proxy = Proxy::start(self.servers.port(), seed).await?;
+        proxy.set(self.first_mode);
+        Ok(Some(proxy))
     }
 
     fn common(&self, command: &str, name: &str, proxy: Option<&Proxy>) -> Vec<String> {

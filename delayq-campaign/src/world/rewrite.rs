@@ -68,7 +68,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
             ("elseif call('HSETNX', K.jobs, id,", "elseif call('HSET', K.jobs, id,"),
             ("ARGV[at + 3]) == 0 then\n    reply[j + 1] = 0", "ARGV[at + 3]) == 7 then\n    reply[j + 1] = 0"),
         ],
-        under: "kill-after-claim",
+        under: "lost-enqueue-reply",
     },
     Mutant {
         name: "bury-forgets-letter",
