@@ -62,65 +62,181 @@ pub(crate) enum Place {
 #[serde(tag = "ev", rename_all = "snake_case")]
 pub(crate) enum What {
     /// What the wall clock said at this moment, µs since 1970.
-    Anchor { wall_us: u64 },
+    Anchor {
+        wall_us: u64,
+    },
     /// A send begins. `bytes` is a checksum of the payload.
-    EnqueueInvoke { id: Uuid, when: When, ending: Ending, attempts_max: u32, bytes: u32 },
+    EnqueueInvoke {
+        id: Uuid,
+        when: When,
+        ending: Ending,
+        attempts_max: u32,
+        bytes: u32,
+    },
+    /// Many sends of one kind begin, and all were acknowledged: one line for what would be hundreds.
+    ManyInvoke {
+        ids: Vec<Uuid>,
+        when: When,
+        attempts_max: u32,
+        bytes: u32,
+    },
+    ManyOk {
+        ids: Vec<Uuid>,
+    },
     /// It was acknowledged; `new` unless the id was there already.
-    EnqueueOk { id: Uuid, new: bool },
+    EnqueueOk {
+        id: Uuid,
+        new: bool,
+    },
     /// It was refused for good: nothing of it is in the store.
-    EnqueueFail { id: Uuid, kind: String, text: String },
+    EnqueueFail {
+        id: Uuid,
+        kind: String,
+        text: String,
+    },
     /// It may have happened.
-    EnqueueUnknown { id: Uuid, text: String },
+    EnqueueUnknown {
+        id: Uuid,
+        text: String,
+    },
     /// A worker was given the job; `now_us` is the store's clock then.
-    Claim { id: Uuid, token: u64, attempt: u32, due_ms: u64, now_us: u64 },
+    Claim {
+        id: Uuid,
+        token: u64,
+        attempt: u32,
+        due_ms: u64,
+        now_us: u64,
+    },
     /// Its handler was called.
-    Start { id: Uuid, token: u64 },
+    Start {
+        id: Uuid,
+        token: u64,
+    },
     /// Its handler did what it is for; `bytes` is a checksum of the payload that it got.
-    Effect { id: Uuid, token: u64, bytes: u32 },
+    Effect {
+        id: Uuid,
+        token: u64,
+        bytes: u32,
+    },
     /// What the stack made of the run: done, retry, snooze, discard or dead.
-    Outcome { id: Uuid, token: u64, how: String, delay_ms: u64 },
+    Outcome {
+        id: Uuid,
+        token: u64,
+        how: String,
+        delay_ms: u64,
+    },
+    /// Claim, start, effect and a good outcome of a quick job in one.
+    Ran {
+        id: Uuid,
+        token: u64,
+        attempt: u32,
+        due_ms: u64,
+        now_us: u64,
+        bytes: u32,
+    },
     /// A settle was sent by hand, by a session that does not hold this run; what the store said.
-    Settle { id: Uuid, token: u64, accepted: bool, answer: String },
+    Settle {
+        id: Uuid,
+        token: u64,
+        accepted: bool,
+        answer: String,
+    },
     /// A cancel begins.
-    CancelInvoke { id: Uuid },
+    CancelInvoke {
+        id: Uuid,
+    },
     /// What the store said to it: cancelled, running, or an error's kind.
-    CancelTold { id: Uuid, answer: String },
+    CancelTold {
+        id: Uuid,
+        answer: String,
+    },
     /// A dead letter was sent to work again.
-    Redriven { id: Uuid },
+    Redriven {
+        id: Uuid,
+    },
     /// A worker said something at the level of a warning.
-    Alarm { text: String },
+    Alarm {
+        text: String,
+    },
     /// A process began.
-    Up { pid: u32, lease_ms: u64 },
+    Up {
+        pid: u32,
+        lease_ms: u64,
+        clock_off_ms: i64,
+    },
     /// A process of this name is no more. `asked` unless it ended by itself.
-    Down { name: String, how: String, asked: bool },
+    Down {
+        name: String,
+        how: String,
+        asked: bool,
+    },
     /// A signal was sent.
-    Signal { to: String, signal: String },
+    Signal {
+        to: String,
+        signal: String,
+    },
     /// A process, or everyone, can't reach the store or can't run, from here to its end.
-    Disturbed { who: Option<String>, what: String },
+    Disturbed {
+        who: Option<String>,
+        what: String,
+    },
     /// That is over.
-    Calm { who: Option<String> },
+    Calm {
+        who: Option<String>,
+    },
     /// What was acknowledged between these two moments may be gone, and what was settled may come back.
-    MayLose { since: u64, until: u64, why: String },
+    MayLose {
+        since: u64,
+        until: u64,
+        why: String,
+    },
     /// The store's clock is off by so many ms from here on.
-    Clock { offset_ms: i64 },
+    Clock {
+        offset_ms: i64,
+    },
     /// The fault begins.
-    FaultOn { number: u8, name: String },
+    FaultOn {
+        number: u8,
+        name: String,
+    },
     /// It is over; whether it was seen to have struck, and by what.
-    FaultOff { fired: bool, seen: String },
+    FaultOff {
+        fired: bool,
+        seen: String,
+    },
     /// How long the load itself may delay jobs, ms.
-    Slack { ms: u64, why: String },
+    Slack {
+        ms: u64,
+        why: String,
+    },
     /// These jobs can't end, and the store says so.
-    Reported { ids: Vec<Uuid>, how: String },
+    Reported {
+        ids: Vec<Uuid>,
+        how: String,
+    },
     /// What this fault demands in particular.
-    Demand { invariant: char, met: bool, text: String },
+    Demand {
+        invariant: char,
+        met: bool,
+        text: String,
+    },
     /// All is as it should be again; from here on late is late.
     Healed,
     /// Everything that was sent is over, or the patience is.
-    Drained { whole: bool },
+    Drained {
+        whole: bool,
+    },
     /// What a process takes.
-    Sample { name: String, rss_kib: u64, fds: u64 },
+    Sample {
+        name: String,
+        rss_kib: u64,
+        fds: u64,
+    },
     /// A process panicked where nobody had planned it.
-    Panic { name: String, text: String },
+    Panic {
+        name: String,
+        text: String,
+    },
     /// The store has a record of this job, in these places.
     Stored {
         id: Uuid,
@@ -132,14 +248,26 @@ pub(crate) enum What {
         record: bool,
     },
     /// The store remembers how this job ended.
-    Tomb { id: Uuid, how: String },
+    Tomb {
+        id: Uuid,
+        how: String,
+    },
     /// The store's own counters, and how many members of its sets are no job's id.
-    Counted { counters: BTreeMap<String, i64>, foreign: u64 },
+    Counted {
+        counters: BTreeMap<String, i64>,
+        foreign: u64,
+    },
 }
 
 /// Now, µs of CLOCK_MONOTONIC.
 pub(crate) fn now_us() -> u64 {
     clock_us(rustix::time::ClockId::Monotonic)
+}
+
+/// How far the clock that this process's libraries show is off, ms.
+pub(crate) fn clock_off_ms() -> i64 {
+    let shown = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    shown.as_millis() as i64 - (wall_us() / 1000) as i64
 }
 
 /// Now, µs since 1970. It asks the kernel, whatever a preloaded library makes of the clock.

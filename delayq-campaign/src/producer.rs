@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use crate::dice::Dice;
-use crate::history::{Ending, Journal, What, When};
+use crate::history::{Ending, Journal, What, When, clock_off_ms};
 use crate::sender::{Answer, Order, cancel, send};
 use crate::work::{Garbled, Plan, Stranger, Task, TaskOfTomorrow};
 
@@ -46,7 +46,7 @@ const AT_ONCE: usize = 200;
 pub(crate) async fn run(args: ProducerArgs) -> Result<(), BoxError> {
     let journal = Arc::new(Journal::open(&args.history, &args.name)?);
     let mut term = signal(SignalKind::terminate())?;
-    journal.tell(What::Up { pid: std::process::id(), lease_ms: 0 });
+    journal.tell(What::Up { pid: std::process::id(), lease_ms: 0, clock_off_ms: clock_off_ms() });
     let client = loop {
         match connect(&args).await {
             Ok(client) => break client,

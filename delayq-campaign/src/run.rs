@@ -135,8 +135,7 @@ async fn torment(
     say(fault, "healing and draining");
     world.heal().await?;
     world.anchor();
-    let patience = Duration::from_secs(if world.is_smoke { 40 } else { 120 });
-    let whole = world.finish(patience).await?;
+    let whole = world.finish().await?;
     if !whole {
         say(fault, "not everything had ended when the patience had");
     }

@@ -16,6 +16,8 @@ pub(crate) const QUEUE: &str = "campaign";
 pub(crate) enum Plan {
     /// Succeeds.
     Well,
+    /// Succeeds at once, one of very many.
+    Quick,
     /// Fails so many attempts, then succeeds.
     FailFirst(u32),
     /// Fails each attempt.
@@ -93,6 +95,9 @@ pub(crate) const PLANNED: &str = "as planned";
 
 impl Job for Task {
     async fn run(self, cx: JobContext) -> JobResult {
+        if self.plan == Plan::Quick {
+            return Ok(());
+        }
         let journal: &Journal = cx.data()?;
         let (id, token, attempt) = (cx.id().as_uuid(), cx.run_token(), cx.attempt());
         journal.tell(What::Start { id, token });

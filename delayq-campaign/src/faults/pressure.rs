@@ -14,7 +14,7 @@ use super::{Fault, Seen, built};
 use crate::history::{What, now_us};
 use crate::sender::{Answer, Order};
 use crate::work::{Plan, QUEUE, Task};
-use crate::world::{World, raw, steer};
+use crate::world::{World, patient, raw, steer};
 
 pub(super) fn faults() -> Vec<Fault> {
     vec![
@@ -87,8 +87,7 @@ async fn full_memory(world: &mut World) -> Result<Seen, BoxError> {
 
 async fn maxclients(world: &mut World) -> Result<Seen, BoxError> {
     let port = world.servers.main()?.port();
-    let client = ::redis::Client::open(format!("redis://127.0.0.1:{port}/"))?;
-    let mut admin = client.get_multiplexed_async_connection().await?;
+    let mut admin = patient(&format!("redis://127.0.0.1:{port}/")).await?;
     let mut hogs = Vec::new();
     for _ in 0..20 {
         hogs.push(TcpStream::connect(("127.0.0.1", port))?);

@@ -141,6 +141,8 @@ pub(crate) struct Facts {
     pub(crate) counters: Option<BTreeMap<String, i64>>,
     /// The store's counters were destroyed on purpose.
     pub(crate) counters_gone: bool,
+    /// Something in the store was made unreadable on purpose.
+    pub(crate) corrupt: bool,
     pub(crate) fired: Option<(bool, String)>,
     pub(crate) slack_us: u64,
     pub(crate) lease_us: u64,
@@ -189,8 +191,28 @@ impl Facts {
                 What::Slack { ms, .. } => facts.slack_us = facts.slack_us.max(ms * 1000),
                 What::Reported { ids, how } => {
                     facts.counters_gone |= how == "counters";
+                    facts.corrupt |= how == "corrupt";
                     for id in ids {
                         facts.jobs.entry(*id).or_default().reported = true;
+                    }
+                }
+                What::ManyInvoke { ids, when, attempts_max, bytes } => {
+                    for id in ids {
+                        facts.jobs.entry(*id).or_default().invokes.push(Invoke {
+                            t,
+                            by: by.clone(),
+                            when: *when,
+                            ending: Ending::Done,
+                            attempts_max: *attempts_max,
+                            bytes: *bytes,
+                        });
+                    }
+                }
+                What::ManyOk { ids } => {
+                    for id in ids {
+                        let job = facts.jobs.entry(*id).or_default();
+                        job.acks.push(t);
+                        job.new_acks += 1;
                     }
                 }
                 What::Demand { invariant, met, text } => facts.demands.push((*invariant, *met, text.clone())),
@@ -242,6 +264,17 @@ impl Facts {
                 started: false,
                 effects: Vec::new(),
                 outcome: None,
+            }),
+            What::Ran { token, attempt, due_ms, now_us, bytes, .. } => job.claims.push(Claim {
+                t,
+                by: by.to_owned(),
+                token: *token,
+                attempt: *attempt,
+                due_ms: *due_ms,
+                now_us: *now_us,
+                started: true,
+                effects: vec![*bytes],
+                outcome: Some((t, "done".to_owned(), 0)),
             }),
             What::Start { token, .. } => run(job, *token, &|claim| claim.started = true),
             What::Effect { token, bytes, .. } => run(job, *token, &|claim| claim.effects.push(*bytes)),
@@ -306,6 +339,7 @@ pub(crate) fn id_of(what: &What) -> Option<Uuid> {
         | What::Start { id, .. }
         | What::Effect { id, .. }
         | What::Outcome { id, .. }
+        | What::Ran { id, .. }
         | What::Settle { id, .. }
         | What::CancelInvoke { id }
         | What::CancelTold { id, .. }

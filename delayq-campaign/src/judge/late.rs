@@ -17,7 +17,8 @@ pub(super) fn look(facts: &Facts) -> Look {
             look.found(Some(*id), format!("{id} has not ended when all else had: {place}"));
         }
         for (nth, claim) in job.claims.iter().enumerate() {
-            if let Some(late_us) = late(facts, claim, nth) {
+            let sent = job.invokes.first().map_or(0, |invoke| invoke.t);
+            if let Some(late_us) = late(facts, claim, nth, sent) {
                 look.found(Some(*id), format!("{id} was claimed {} ms later than it had to be", late_us / 1000));
             }
         }
@@ -25,12 +26,12 @@ pub(super) fn look(facts: &Facts) -> Look {
     look
 }
 
-fn late(facts: &Facts, claim: &Claim, nth: usize) -> Option<u64> {
+fn late(facts: &Facts, claim: &Claim, nth: usize, sent: u64) -> Option<u64> {
     if !facts.clocks.is_empty() {
         return None;
     }
     let due = (claim.due_ms as i64 * 1000 - facts.wall_offset?).max(0) as u64;
-    let since = due.max(facts.calm_since(claim.t));
+    let since = due.max(sent).max(facts.calm_since(claim.t));
     let alone = if nth >= 2 { ALONE } else { 0 };
     let until = since + 2 * facts.lease_us + BEATS + facts.slack_us + alone;
     claim.t.checked_sub(until).filter(|late| *late > 0)

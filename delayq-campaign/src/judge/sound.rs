@@ -30,7 +30,8 @@ pub(super) fn look(facts: &Facts) -> Look {
         }
     }
     for (id, job) in &facts.jobs {
-        if let Some(kind) = job.refusals.iter().find(|kind| !REFUSALS.contains(&kind.as_str())) {
+        let typed = |kind: &str| REFUSALS.contains(&kind) || (facts.corrupt && kind == "Corrupt");
+        if let Some(kind) = job.refusals.iter().find(|kind| !typed(kind)) {
             look.found(Some(*id), format!("the send of {id} failed as {kind}"));
         }
         let answers = job.acks.len() + job.refusals.len() + job.unknowns;

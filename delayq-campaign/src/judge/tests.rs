@@ -75,7 +75,7 @@ fn good() -> Story {
     let mut story = Story::default();
     story.tell(0, "campaign", What::Anchor { wall_us: WALL });
     for name in ["w1", "w2", "p1"] {
-        story.tell(1, name, What::Up { pid: 1, lease_ms: 2000 });
+        story.tell(1, name, What::Up { pid: 1, lease_ms: 2000, clock_off_ms: 0 });
     }
     story.sent(10, 1, 100, Ending::Done);
     story.claimed(115, "w1", 1, 500, 1, 113);

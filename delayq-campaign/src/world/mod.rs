@@ -29,6 +29,7 @@ pub(crate) use proxy::{Blow, Mode, Proxy};
 pub(crate) use rewrite::{MUTANTS, Mutant};
 pub(crate) use servers::{Servers, raw, steer};
 use snapshot::Keys;
+pub(crate) use snapshot::patient;
 
 /// What delayq runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -111,6 +112,8 @@ pub(crate) struct World {
     pub(crate) deaths_planned: bool,
     /// Workers that ended are replaced.
     pub(crate) respawn: bool,
+    /// How long everything that was sent may take to end.
+    pub(crate) patience: Duration,
     /// How the proxy of the next process begins.
     pub(crate) first_mode: Mode,
     sampled: Instant,
@@ -149,6 +152,7 @@ impl World {
             born: 0,
             deaths_planned: false,
             respawn: false,
+            patience: Duration::from_secs(if is_smoke { 40 } else { 120 }),
             first_mode: Mode::Pass,
             sampled: Instant::now(),
             sent: 0,
@@ -522,9 +526,9 @@ impl World {
     }
 
     /// Ends the producers, waits until nothing waits or runs any more, ends the workers, and takes the store down in writing.
-    pub(crate) async fn finish(&mut self, patience: Duration) -> Result<bool, BoxError> {
+    pub(crate) async fn finish(&mut self) -> Result<bool, BoxError> {
         self.end_all(Kind::Producer, 15_000).await?;
-        let whole = self.drain(patience).await?;
+        let whole = self.drain(self.patience).await?;
         self.tell(What::Drained { whole });
         self.respawn = false;
         self.end_all(Kind::Worker, self.setup.grace_ms + 12_000).await?;

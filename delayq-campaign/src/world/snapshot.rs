@@ -21,11 +21,7 @@ impl Keys {
         if url.starts_with("sqlite:") {
             return Ok(Keys::Embedded(EmbeddedEngine::connect(url, Clock::system()).await?));
         }
-        let config = redis::AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(std::time::Duration::from_secs(5)))
-            .set_response_timeout(Some(std::time::Duration::from_secs(60)));
-        let client = redis::Client::open(url)?;
-        Ok(Keys::Redis(Box::new(client.get_multiplexed_async_connection_with_config(&config).await?)))
+        Ok(Keys::Redis(Box::new(patient(url).await?)))
     }
 
     async fn names(&mut self, prefix: &[u8]) -> Result<Vec<Vec<u8>>, BoxError> {
@@ -71,6 +67,14 @@ impl Keys {
             _ => None,
         })
     }
+}
+
+/// A connection that waits long for its answers.
+pub(crate) async fn patient(url: &str) -> Result<redis::aio::MultiplexedConnection, BoxError> {
+    let config = redis::AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(std::time::Duration::from_secs(5)))
+        .set_response_timeout(Some(std::time::Duration::from_secs(60)));
+    Ok(redis::Client::open(url)?.get_multiplexed_async_connection_with_config(&config).await?)
 }
 
 /// All of a queue, key by key without the keys' common beginning.
