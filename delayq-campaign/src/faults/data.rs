@@ -122,25 +122,29 @@ async fn garbage(world: &mut World) -> Result<Seen, BoxError> {
     let due = key("due:5");
     let big = vec![b'x'; 10 << 20];
     let headless = [&[1_u8, b'5'][..], &[0; 10]].concat();
+    let zadd = |key: &[u8], score: &str, member: &[u8]| ::redis::cmd("ZADD").arg(key).arg(score).arg(member).to_owned();
+    let hset = |key: &[u8], field: &[u8], value: &[u8]| ::redis::cmd("HSET").arg(key).arg(field).arg(value).to_owned();
+    let (jobs, stats) = (key("jobs"), key("stats"));
+    let id = |nth: usize| ids[nth].as_bytes().as_slice();
     let mut writes = vec![
         // No id at all; an id without a record; without a score that is a time.
-        ::redis::cmd("ZADD").arg(&due).arg(0).arg("abc").to_owned(),
-        ::redis::cmd("ZADD").arg(&due).arg(1).arg(ids[0].as_bytes()).to_owned(),
-        ::redis::cmd("ZADD").arg(&due).arg("-inf").arg(ids[1].as_bytes()).to_owned(),
-        ::redis::cmd("ZADD").arg(&due).arg("0.5").arg(ids[2].as_bytes()).to_owned(),
+        vec![zadd(&due, "0", b"abc")],
+        vec![zadd(&due, "1", id(0))],
+        vec![zadd(&due, "-inf", id(1))],
+        vec![zadd(&key("due:0"), "3", b"")],
         // Records without a readable header, one of them of 10 MiB.
-        ::redis::cmd("HSET").arg(key("jobs")).arg(ids[2].as_bytes()).arg(&headless).to_owned(),
-        ::redis::cmd("HSET").arg(key("jobs")).arg(ids[3].as_bytes()).arg(&big).to_owned(),
-        ::redis::cmd("ZADD").arg(&due).arg(2).arg(ids[3].as_bytes()).to_owned(),
-        ::redis::cmd("ZADD").arg(key("due:0")).arg(3).arg("").to_owned(),
-        ::redis::cmd("ZADD").arg(key("wake")).arg("inf").arg("x").to_owned(),
-        ::redis::cmd("HSET").arg(key("stats")).arg("timer_at").arg("soon").to_owned(),
-        ::redis::cmd("HSET").arg(key("stats")).arg("last_beat").arg("never").to_owned(),
+        vec![hset(&jobs, id(2), &headless), zadd(&due, "0.5", id(2))],
+        vec![hset(&jobs, id(3), &big), zadd(&due, "2", id(3))],
+        vec![zadd(&key("wake"), "inf", b"x")],
+        vec![hset(&stats, b"timer_at", b"soon")],
+        vec![hset(&stats, b"last_beat", b"never")],
     ];
     // In an order of chance.
     while !writes.is_empty() {
         let at = world.dice.between(0, writes.len() as u64 - 1) as usize;
-        let _: ::redis::Value = writes.swap_remove(at).query_async(&mut redis).await?;
+        for write in writes.swap_remove(at) {
+            let _: ::redis::Value = write.query_async(&mut redis).await?;
+        }
         let pause = world.dice.between(0, 40);
         world.rest_ms(pause).await?;
     }
