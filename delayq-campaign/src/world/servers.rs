@@ -35,15 +35,18 @@ impl Servers {
             return Ok(servers);
         }
         let settings: Vec<&str> = setup.settings.iter().flat_map(|(name, value)| [*name, *value]).collect();
-        let environment = if setup.shim { shim_environment(folder, "server", 0)? } else { Vec::new() };
-        let environment: Vec<(&str, &str)> =
-            environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        let main = RedisServer::start_in(&settings, &environment)?;
+        let environment = |name: &str| if setup.shim { shim_environment(folder, name, 0) } else { Ok(Vec::new()) };
+        let start = |settings: &[&str], environment: &[(String, String)]| {
+            let environment: Vec<(&str, &str)> =
+                environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+            RedisServer::start_in(settings, &environment)
+        };
+        let main = start(&settings, &environment("server")?)?;
         if setup.pair {
             let mut with_master = settings.clone();
             let of = format!("127.0.0.1 {}", main.port());
             with_master.extend(["--replicaof", &of]);
-            servers.replica = Some(RedisServer::start_in(&with_master, &environment)?);
+            servers.replica = Some(start(&with_master, &environment("replica")?)?);
             servers.front = Some(Proxy::start(main.port(), seed).await?);
         }
         if let Some(mutant) = setup.mutant {
