@@ -130,6 +130,9 @@ async fn torment(
         let pause = world.dice.between(50, 600);
         world.rest_ms(pause).await?;
     }
+    if let Some(0) = world.servers.rewritten() {
+        return Err("the mutant changed no script".into());
+    }
     let by = if times > 1 { format!("{} (fired {times} times)", seen.by) } else { seen.by };
     world.tell(What::FaultOff { fired: seen.fired, seen: by });
     say(fault, "healing and draining");

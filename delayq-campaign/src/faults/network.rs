@@ -87,6 +87,8 @@ async fn reset_at_each_byte(world: &mut World) -> Result<Seen, BoxError> {
         for at in positions {
             hits += strike_once(world, script, kind, Blow::ResetReplyAt(at as usize), 900).await?;
         }
+        // And one that never arrives.
+        hits += strike_once(world, script, kind, Blow::LoseRequest, 900).await?;
     }
     Ok(Seen::when(hits > 0, format!("{hits} replies were cut by a reset")))
 }
@@ -185,8 +187,10 @@ async fn lost_enqueue_reply(world: &mut World) -> Result<Seen, BoxError> {
         let order = Order { retain: None, ..order };
         let from = world.mark();
         let before = proxy.struck();
-        // The script may be unknown to the server: then its text is sent, and the answer to that is what must be lost.
-        proxy.strike(Blow::ResetReplyAt(0), &[needles[0], "HSETNX", "K.jobs, id"], 30);
+        // Where the script is changed on its way, the server never knows its digest: the answer to its text is what must be lost.
+        let text = "call('HSETNX', K.jobs, id";
+        let needle = if world.setup.mutant.is_some() { text } else { needles[0] };
+        proxy.strike(Blow::ResetReplyAt(0), &[needle], 30);
         let first = send(&journal, &client, Task::new(nth, Plan::Well), &order).await;
         proxy.spare();
         hits += u64::from(first == Answer::Unknown && proxy.struck() > before);

@@ -198,7 +198,7 @@ async fn aof_rewrite(world: &mut World) -> Result<Seen, BoxError> {
     world.servers.command(&["BGREWRITEAOF"])?;
     let under_way = info_is(world, "aof_rewrite_in_progress", "1", 5000).await?;
     world.tell(What::Slack { ms: 10_000, why: "a large file is rewritten and loaded".to_owned() });
-    if world.turn % 2 == 0 {
+    if world.turn.is_multiple_of(2) {
         world.disturbed(None, "the server was killed in the middle of a rewrite");
         let pause = world.dice.between(0, 300);
         world.rest_ms(pause).await?;

@@ -466,16 +466,6 @@ impl World {
         Ok(true)
     }
 
-    /// Stops a process from running for some time.
-    pub(crate) async fn freeze(&mut self, name: &str, time: Duration) -> Result<(), BoxError> {
-        self.disturbed(Some(name), "it was frozen");
-        self.signal(name, Signal::STOP)?;
-        self.rest(time).await?;
-        self.signal(name, Signal::CONT)?;
-        self.calm(Some(name));
-        Ok(())
-    }
-
     /// As many workers as there should be.
     pub(crate) async fn replace_workers(&mut self) -> Result<(), BoxError> {
         self.tick().await?;

@@ -176,6 +176,10 @@ fn build_shim(folder: &Path) -> Result<String, BoxError> {
         std::fs::read(&library).map_err(|error| error.to_string())
     });
     let library = folder.join("preload.so");
-    std::fs::write(&library, built.as_ref().map_err(Clone::clone)?)?;
+    let built = built.as_ref().map_err(Clone::clone)?;
+    // Once a folder: processes have it mapped.
+    if !library.exists() {
+        std::fs::write(&library, built)?;
+    }
     Ok(library.display().to_string())
 }
