@@ -184,6 +184,11 @@ pub(crate) enum What {
     Calm {
         who: Option<String>,
     },
+    /// Since then this process was not run, or the store did not answer, though nobody had fired anything: the machine is slow.
+    Stalled {
+        since: u64,
+        everyone: bool,
+    },
     /// What was acknowledged between these two moments may be gone, and what was settled may come back.
     MayLose {
         since: u64,

@@ -40,7 +40,7 @@ fn cell(verdict: Verdict) -> &'static str {
 /// Prints the table, what was found, and the verdict.
 pub(crate) fn print(campaign: &Campaign) {
     let letters: String = Invariant::ALL.iter().map(|invariant| format!("{:>8}", format!("{invariant:?}"))).collect();
-    println!("{:<31}{letters}{:>7}{:>6}{:>6}{:>6}", "fault", "jobs", "runs", "again", "dead");
+    println!("{:<31}{letters}{:>7}{:>6}{:>6}{:>6}{:>9}", "fault", "jobs", "runs", "again", "dead", "stalls");
     for report in &campaign.reports {
         let judged = &report.judgement;
         let cells: String = judged
@@ -53,8 +53,14 @@ pub(crate) fn print(campaign: &Campaign) {
             })
             .collect();
         println!(
-            "{:>2} {:<28}{cells}{:>7}{:>6}{:>6}{:>6}",
-            report.number, report.name, judged.acknowledged, judged.runs, judged.further_runs, judged.dead_letters
+            "{:>2} {:<28}{cells}{:>7}{:>6}{:>6}{:>6}{:>6} ms",
+            report.number,
+            report.name,
+            judged.acknowledged,
+            judged.runs,
+            judged.further_runs,
+            judged.dead_letters,
+            judged.stalled_ms
         );
     }
     for report in campaign.reports.iter().filter(|report| report.judgement.verdict != Verdict::Pass) {

@@ -17,6 +17,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::history::{Journal, What, checksum, clock_off_ms};
 use crate::work::{QUEUE, Task};
+use crate::world::watch_this_process;
 
 /// What a worker process is told on its command line.
 #[derive(Debug, Clone, clap::Args)]
@@ -46,6 +47,7 @@ pub(crate) async fn run(args: WorkerArgs) -> Result<(), BoxError> {
     let alarms = Alarms(Journal::open(&args.history, &args.name)?);
     tracing_subscriber::registry().with(alarms).init();
     journal.tell(What::Up { pid: std::process::id(), lease_ms: args.lease_ms, clock_off_ms: clock_off_ms() });
+    watch_this_process(Journal::open(&args.history, &args.name)?);
     if let Some(count) = args.come_and_go {
         return come_and_go(&args, count).await;
     }

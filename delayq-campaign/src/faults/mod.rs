@@ -2,6 +2,7 @@
 
 mod clock;
 mod data;
+mod handler;
 mod network;
 mod pressure;
 mod redis;
@@ -107,6 +108,7 @@ fn open(number: u8, name: &'static str, group: Group, about: &'static str, why: 
 /// All of them, by number.
 pub(crate) fn all() -> Vec<Fault> {
     let mut all = worker::faults();
+    all.extend(handler::faults());
     all.extend(redis::faults());
     all.extend(pressure::faults());
     all.extend(replication::faults());

@@ -144,6 +144,8 @@ pub(crate) struct Facts {
     /// Something in the store was made unreadable on purpose.
     pub(crate) corrupt: bool,
     pub(crate) fired: Option<(bool, String)>,
+    /// How long the machine itself stood still, of all processes together.
+    pub(crate) stalled_us: u64,
     pub(crate) slack_us: u64,
     pub(crate) lease_us: u64,
     /// Wall clock minus monotonic clock, µs, if it stood still.
@@ -184,6 +186,16 @@ impl Facts {
                     let what = format!("{name} ended: {signal}");
                     facts.intervals.push(Interval { who: Some(name.clone()), from, to: t, what });
                     facts.downs.push(Down { name: name.clone(), how: how.clone(), asked: *wanted });
+                }
+                What::Stalled { since, everyone } => {
+                    facts.stalled_us += t.saturating_sub(*since);
+                    let who = (!everyone).then(|| by.clone());
+                    facts.intervals.push(Interval {
+                        who,
+                        from: *since,
+                        to: t,
+                        what: "the machine was slow".to_owned(),
+                    });
                 }
                 What::MayLose { since, until, .. } => facts.may_lose.push((*since, *until)),
                 What::Clock { offset_ms } => facts.clocks.push((t, *offset_ms)),

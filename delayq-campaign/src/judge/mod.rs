@@ -100,6 +100,8 @@ pub(crate) struct Judgement {
     pub(crate) runs: usize,
     pub(crate) further_runs: usize,
     pub(crate) dead_letters: usize,
+    /// How long processes were not run and the store did not answer for no fault's sake, ms: what may excuse a further run.
+    pub(crate) stalled_ms: u64,
 }
 
 /// Findings of one invariant, and how many cases it looked at.
@@ -188,5 +190,6 @@ pub(crate) fn judge(events: &[Event], malformed: usize) -> Judgement {
         runs: facts.jobs.values().map(claims).sum(),
         further_runs: facts.jobs.values().map(|job| claims(job).saturating_sub(1)).sum(),
         dead_letters: facts.jobs.values().filter(|job| job.is_dead()).count(),
+        stalled_ms: facts.stalled_us / 1000,
     }
 }

@@ -263,6 +263,17 @@ fn d_a_settled_job_that_runs_again_after_a_later_crash() {
 }
 
 #[test]
+fn a_machine_that_stood_still_is_a_cause_and_is_told() {
+    let mut story = good();
+    story.claimed(4900, "w2", 1, 501, 1, 113);
+    story.ended(4910, "w2", 1, 501, "done", 0);
+    assert_eq!(story.judged().verdict, Verdict::Fail);
+    story.tell(3000, "w1", What::Stalled { since: 114 * MS, everyone: false });
+    let judgement = story.judged();
+    assert_eq!((judgement.verdict, judgement.stalled_ms), (Verdict::Pass, 2886), "{:#?}", judgement.findings);
+}
+
+#[test]
 fn a_a_token_that_comes_twice() {
     breaks(Invariant::A, |story| {
         story.change(|what| match what {

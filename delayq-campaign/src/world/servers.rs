@@ -64,6 +64,12 @@ impl Servers {
         self.file.clone().unwrap_or_else(|| format!("redis://127.0.0.1:{}/", self.port()))
     }
 
+    /// The same, past all that stands between.
+    pub(super) fn direct_url(&self) -> String {
+        let port = self.main.as_ref().map(RedisServer::port).unwrap_or_default();
+        self.file.clone().unwrap_or_else(|| format!("redis://127.0.0.1:{port}/"))
+    }
+
     pub(crate) fn port(&self) -> u16 {
         let front = self.front.as_ref().map(Proxy::port).or(self.rewriter.as_ref().map(Rewriter::port));
         front.or(self.main.as_ref().map(RedisServer::port)).unwrap_or_default()
