@@ -88,7 +88,7 @@ async fn campaign(cli: Cli) -> ExitCode {
         tokio::select! {
             report = run::run(fault, &plan) => reports.push(report),
             // The world is dropped with the run, and its servers and processes with the world.
-            _ = tokio::signal::ctrl_c() => {
+            () = stopped() => {
                 eprintln!("stopped");
                 break;
             }
@@ -104,6 +104,18 @@ async fn campaign(cli: Cli) -> ExitCode {
         Verdict::Pass => ExitCode::SUCCESS,
         Verdict::Fail => ExitCode::from(1),
         Verdict::Unknown => ExitCode::from(3),
+    }
+}
+
+/// Waits for ctrl-c or SIGTERM.
+async fn stopped() {
+    use tokio::signal::unix::{SignalKind, signal};
+    match signal(SignalKind::terminate()) {
+        Ok(mut term) => tokio::select! {
+            _ = term.recv() => {}
+            _ = tokio::signal::ctrl_c() => {}
+        },
+        Err(_) => drop(tokio::signal::ctrl_c().await),
     }
 }
 

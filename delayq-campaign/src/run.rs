@@ -42,12 +42,22 @@ pub(crate) struct Report {
 const LINES: usize = 40;
 const SHOWN: usize = 6;
 
+/// The folder of a run, gone with it, also where the run is broken off.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
 /// Runs one fault and judges it.
 pub(crate) async fn run(fault: &Fault, plan: &Plan) -> Report {
     let started = Instant::now();
-    let folder = std::env::temp_dir().join(format!("delayq-campaign-{}-{}", std::process::id(), fault.number));
-    let told = match std::fs::create_dir_all(&folder) {
-        Ok(()) => in_folder(fault, plan, &folder).await,
+    let place = std::env::temp_dir().join(format!("delayq-campaign-{}-{}", std::process::id(), fault.number));
+    let folder = Folder(place);
+    let told = match std::fs::create_dir_all(&folder.0) {
+        Ok(()) => in_folder(fault, plan, &folder.0).await,
         Err(error) => Err(format!("no folder for the run: {error}").into()),
     };
     let (events, malformed, trouble) = match told {
@@ -60,16 +70,18 @@ pub(crate) async fn run(fault: &Fault, plan: &Plan) -> Report {
     }
     if let Some(keep) = &plan.keep {
         let to = keep.join(format!("{:02}-{}-seed{}.jsonl", fault.number, fault.name, plan.seed));
-        let kept = std::fs::create_dir_all(keep).and_then(|()| std::fs::copy(folder.join("history.jsonl"), &to));
+        let kept = std::fs::create_dir_all(keep).and_then(|()| std::fs::copy(folder.0.join("history.jsonl"), &to));
         if let Err(error) = kept {
             eprintln!("the history can't be kept at {}: {error}", to.display());
         }
     }
-    let _ = std::fs::remove_dir_all(&folder);
+    drop(folder);
     let seen = events.iter().rev().find_map(|event| match &event.what {
         What::FaultOff { seen, .. } => Some(seen.clone()),
         _ => None,
     });
+    let found = judgement.findings.len();
+    say(fault, &format!("{:?}, {found} findings, {:.0} s", judgement.verdict, started.elapsed().as_secs_f64()));
     let lines = if judgement.verdict == Verdict::Fail { lines(&events, &judgement) } else { Vec::new() };
     Report {
         number: fault.number,
