@@ -42,6 +42,9 @@ pub(crate) struct Cli {
     /// Keep the histories in this folder.
     #[arg(long, value_name = "DIR")]
     pub(crate) keep: Option<PathBuf>,
+    /// Judge a history that was kept, and run nothing.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) judge: Option<PathBuf>,
     /// Change a script on its way to the server, under the fault that shows it: the run must fail.
     #[arg(long, value_name = "NAME")]
     pub(crate) mutant: Option<String>,

@@ -62,6 +62,15 @@ async fn campaign(cli: Cli) -> ExitCode {
         table::list(&all, cli.json);
         return ExitCode::SUCCESS;
     }
+    if let Some(history) = &cli.judge {
+        return match run::again(history) {
+            Ok(report) => told(&Campaign::of(cli.seed, vec![report]), cli.json),
+            Err(error) => {
+                eprintln!("{}: {error}", history.display());
+                ExitCode::from(2)
+            }
+        };
+    }
     let chosen = match choose(&cli, &all) {
         Ok(chosen) => chosen,
         Err(wrong) => {
@@ -94,11 +103,15 @@ async fn campaign(cli: Cli) -> ExitCode {
             }
         }
     }
-    let campaign = Campaign::of(cli.seed, reports);
-    if cli.json {
-        print_json(&campaign);
+    told(&Campaign::of(cli.seed, reports), cli.json)
+}
+
+/// Prints what came of it, and ends accordingly.
+fn told(campaign: &Campaign, as_json: bool) -> ExitCode {
+    if as_json {
+        print_json(campaign);
     } else {
-        table::print(&campaign);
+        table::print(campaign);
     }
     match campaign.verdict {
         Verdict::Pass => ExitCode::SUCCESS,

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::dice::Dice;
 use crate::faults::{Fault, Group, Seen, State};
-use crate::history::{Event, What};
+use crate::history::{Event, Tail, What};
 use crate::judge::{Judgement, Verdict, id_of, judge};
 use crate::world::{EngineKind, Mutant, World};
 
@@ -76,22 +76,38 @@ pub(crate) async fn run(fault: &Fault, plan: &Plan) -> Report {
         }
     }
     drop(folder);
+    let report = report(&events, judgement, (fault.number, fault.name, fault.group), started.elapsed());
+    let found = report.judgement.findings.len();
+    say(fault, &format!("{:?}, {found} findings, {:.0} s", report.judgement.verdict, report.seconds));
+    report
+}
+
+/// Judges a history that was kept.
+pub(crate) fn again(history: &Path) -> Result<Report, BoxError> {
+    let (mut tail, mut events) = (Tail::open(history)?, Vec::new());
+    tail.read(&mut events)?;
+    let number = events.iter().find_map(|event| match event.what {
+        What::FaultOn { number, .. } => Some(number),
+        _ => None,
+    });
+    let fault = crate::faults::all().into_iter().find(|fault| Some(fault.number) == number);
+    let fault = fault.ok_or("no fault begins in it")?;
+    let judgement = judge(&events, tail.malformed.len());
+    Ok(report(&events, judgement, (fault.number, fault.name, fault.group), Duration::ZERO))
+}
+
+fn report(
+    events: &[Event],
+    judgement: Judgement,
+    (number, name, group): (u8, &'static str, Group),
+    took: Duration,
+) -> Report {
     let seen = events.iter().rev().find_map(|event| match &event.what {
         What::FaultOff { seen, .. } => Some(seen.clone()),
         _ => None,
     });
-    let found = judgement.findings.len();
-    say(fault, &format!("{:?}, {found} findings, {:.0} s", judgement.verdict, started.elapsed().as_secs_f64()));
-    let lines = if judgement.verdict == Verdict::Fail { lines(&events, &judgement) } else { Vec::new() };
-    Report {
-        number: fault.number,
-        name: fault.name,
-        group: fault.group,
-        seconds: started.elapsed().as_secs_f64(),
-        seen: seen.unwrap_or_default(),
-        judgement,
-        lines,
-    }
+    let lines = if judgement.verdict == Verdict::Fail { lines(events, &judgement) } else { Vec::new() };
+    Report { number, name, group, seconds: took.as_secs_f64(), seen: seen.unwrap_or_default(), judgement, lines }
 }
 
 async fn in_folder(fault: &Fault, plan: &Plan, folder: &Path) -> Result<(Vec<Event>, usize), BoxError> {

@@ -62,20 +62,21 @@ pub(crate) async fn run(args: WorkerArgs) -> Result<(), BoxError> {
             Err(error) => return Err(error.into()),
         }
     };
-    let shared = Arc::new(Journal::open(&args.history, &args.name)?);
-    worker(&args, client)
-        .data(journal)
-        .stack(move |dispatch| {
-            ServiceBuilder::new()
-                .layer(tower::layer::layer_fn(move |inner| Trace { inner, journal: shared.clone() }))
-                .layer(PersistentRetryLayer::new())
-                .layer(CatchPanicLayer::new())
-                .layer(TimeoutLayer::new())
-                .service(dispatch)
-        })
-        .run()
-        .await?;
+    let traced = Arc::new(Journal::open(&args.history, &args.name)?);
+    stacked(worker(&args, client), journal, traced).run().await?;
     Ok(())
+}
+
+/// The default stack with what writes each run down as its outermost layer.
+fn stacked(worker: Worker, journal: Journal, traced: Arc<Journal>) -> Worker {
+    worker.data(journal).stack(move |dispatch| {
+        ServiceBuilder::new()
+            .layer(tower::layer::layer_fn(move |inner| Trace { inner, journal: traced.clone() }))
+            .layer(PersistentRetryLayer::new())
+            .layer(CatchPanicLayer::new())
+            .layer(TimeoutLayer::new())
+            .service(dispatch)
+    })
 }
 
 async fn connect(args: &WorkerArgs) -> Result<Client, delayq::Error> {
@@ -105,19 +106,8 @@ async fn come_and_go(args: &WorkerArgs, count: u64) -> Result<(), BoxError> {
                 ended??;
             }
         }
-        let (worker, traced) = (worker(args, client.clone()), journal.clone());
-        let journal = Journal::open(&args.history, &args.name)?;
-        going.spawn(
-            worker
-                .data(journal)
-                .stack(move |dispatch| {
-                    ServiceBuilder::new()
-                        .layer(tower::layer::layer_fn(move |inner| Trace { inner, journal: traced.clone() }))
-                        .layer(PersistentRetryLayer::new())
-                        .service(dispatch)
-                })
-                .run_until(tokio::time::sleep(Duration::from_millis(20))),
-        );
+        let worker = stacked(worker(args, client.clone()), Journal::open(&args.history, &args.name)?, journal.clone());
+        going.spawn(worker.run_until(tokio::time::sleep(Duration::from_millis(20))));
     }
     while let Some(ended) = going.join_next().await {
         ended??;

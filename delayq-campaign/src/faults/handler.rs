@@ -132,7 +132,7 @@ async fn memory_kill(world: &mut World) -> Result<Seen, BoxError> {
         let pid = rustix::process::Pid::from_raw(world.proc(&name)?.pid() as i32);
         // What it has reserved by now, and some more.
         let bytes = reserved(world.proc(&name)?.pid()).unwrap_or(1 << 30) + (300 << 20);
-        let limit = rustix::process::Rlimit { current: Some(bytes), maximum: Some(bytes) };
+        let limit = rustix::process::Rlimit { current: Some(bytes), maximum: None };
         rustix::process::prlimit(pid, rustix::process::Resource::As, limit)?;
     }
     let from = world.mark();

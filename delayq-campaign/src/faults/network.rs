@@ -93,7 +93,8 @@ async fn reset_at_each_byte(world: &mut World) -> Result<Seen, BoxError> {
     Ok(Seen::when(hits > 0, format!("{hits} replies were cut by a reset")))
 }
 
-/// Strikes the next call of a script; 1 if one came within the patience.
+/// Strikes the next call of a script by one process of a kind, each in its turn, so that the others can go on with the work;
+/// 1 if one came within the patience.
 async fn strike_once(
     world: &mut World,
     script: &str,
@@ -103,8 +104,13 @@ async fn strike_once(
 ) -> Result<u64, BoxError> {
     let digests = digests(&[script]);
     let needles: Vec<&str> = digests.iter().map(String::as_str).collect();
+    let names = world.names(kind);
+    let Some(who) = names.get(world.strikes as usize % names.len().max(1)).cloned() else { return Ok(0) };
+    world.strikes += 1;
     let before = struck(world, kind);
-    each(world, kind, |proxy| proxy.strike(blow, &needles, 1));
+    if let Some(proxy) = &world.proc(&who)?.proxy {
+        proxy.strike(blow, &needles, 1);
+    }
     let until = Instant::now() + Duration::from_millis(patience_ms);
     while struck(world, kind) == before && Instant::now() < until {
         world.rest_ms(5).await?;

@@ -11,12 +11,12 @@ pub(super) fn look(facts: &Facts) -> Look {
     let mut look = Look::new(Invariant::Q);
     for (id, job) in &facts.jobs {
         let wanted = job.ending().and_then(reason_of);
-        if job.is_dead() {
+        if job.is_dead() && !job.reported {
             look.saw();
             if let Some(wrong) = job.stored.as_ref().and_then(|stored| wrong_letter(facts, job, stored, wanted)) {
                 look.found(Some(*id), format!("the dead letter {id} {wrong}"));
             }
-        } else if let Some(wanted) = wanted.filter(|_| job.is_acked()) {
+        } else if let Some(wanted) = wanted.filter(|_| job.is_acked() && !job.is_dead()) {
             look.saw();
             let excused = job.reported || job.may_be_cancelled() || job.acks.iter().any(|t| facts.may_be_lost(*t));
             // What is not over yet is T's; what left no trace at all is L's.

@@ -103,6 +103,8 @@ pub(crate) struct World {
     /// How often the fault was fired before, and with which of its kinds it begins.
     pub(crate) turn: u64,
     pub(crate) spin: u64,
+    /// How many single calls were struck at.
+    pub(crate) strikes: u64,
     folder: PathBuf,
     journal: Journal,
     tail: Tail,
@@ -144,6 +146,7 @@ impl World {
             time,
             is_smoke,
             turn: 0,
+            strikes: 0,
             spin: Dice::part(seed, 1).roll() % 1024,
             folder: folder.to_owned(),
             journal,
