@@ -17,6 +17,7 @@ pub struct RedisServer {
     port: u16,
     folder: PathBuf,
     settings: Vec<String>,
+    environment: Vec<(String, String)>,
     /// What must be sent before other commands.
     password: Option<String>,
 }
@@ -55,6 +56,14 @@ impl RedisServer {
     /// # Errors
     /// redis-server is not installed, or doesn't come up with these.
     pub fn start_with(settings: &[&str]) -> Result<RedisServer, StartError> {
+        RedisServer::start_in(settings, &[])
+    }
+
+    /// Starts a server with further settings, and with variables in its environment: `[("LD_PRELOAD", "/tmp/shim.so")]`.
+    ///
+    /// # Errors
+    /// redis-server is not installed, or doesn't come up with these.
+    pub fn start_in(settings: &[&str], environment: &[(&str, &str)]) -> Result<RedisServer, StartError> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let nth = COUNT.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("delayq-redis-{}-{nth}", std::process::id()));
@@ -66,6 +75,7 @@ impl RedisServer {
             port: 0,
             folder,
             settings: settings.iter().map(|s| (*s).to_owned()).collect(),
+            environment: environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
             password: password.map(|p| (*p).to_owned()),
         };
         // Between choosing a free port and the server's taking it, somebody else may have.
@@ -81,6 +91,17 @@ impl RedisServer {
     }
 
     fn spawn(&mut self) -> Result<(), StartError> {
+        self.launch()?;
+        self.ready(START)
+    }
+
+    /// Starts the server's process on its port and in its folder, and doesn't wait until it answers: see
+    /// [`ready`](RedisServer::ready). One that runs is killed before.
+    ///
+    /// # Errors
+    /// redis-server is not installed.
+    pub fn launch(&mut self) -> Result<(), StartError> {
+        self.kill();
         let mut command = Command::new("redis-server");
         command
             .args(["--bind", "127.0.0.1", "--port", &self.port.to_string(), "--save", "", "--appendonly", "no"])
@@ -89,6 +110,7 @@ impl RedisServer {
             .arg("--dir")
             .arg(&self.folder)
             .args(&self.settings)
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
@@ -102,7 +124,15 @@ impl RedisServer {
             },
         })?;
         self.child = Some(child);
-        let deadline = Instant::now() + START;
+        Ok(())
+    }
+
+    /// Waits until the server answers a PING, so long at most.
+    ///
+    /// # Errors
+    /// Its process ended, or it doesn't answer within that time; then it is killed.
+    pub fn ready(&mut self, patience: Duration) -> Result<(), StartError> {
+        let deadline = Instant::now() + patience;
         while Instant::now() < deadline {
             if self.command(&["PING"]).is_ok_and(|answer| answer.starts_with('+')) {
                 return Ok(());
@@ -120,7 +150,7 @@ impl RedisServer {
             std::thread::sleep(Duration::from_millis(5));
         }
         self.kill();
-        Err(StartError { text: format!("redis-server did not answer within {START:?}") })
+        Err(StartError { text: format!("redis-server did not answer within {patience:?}") })
     }
 
     /// The server's port on 127.0.0.1.
@@ -136,6 +166,19 @@ impl RedisServer {
     /// The server's folder, with what it persists.
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// Gives a setting another value, as on the command line: `set("--appendfsync", "always")`. It counts from the next start on.
+    pub fn set(&mut self, setting: &str, value: &str) {
+        match self.settings.iter().position(|known| known == setting) {
+            Some(at) if at + 1 < self.settings.len() => value.clone_into(&mut self.settings[at + 1]),
+            _ => self.settings.extend([setting.to_owned(), value.to_owned()]),
+        }
+    }
+
+    /// How its process ended by itself, if it did.
+    pub fn ended(&mut self) -> Option<std::process::ExitStatus> {
+        self.child.as_mut().and_then(|child| child.try_wait().ok().flatten())
     }
 
     /// Its process id.

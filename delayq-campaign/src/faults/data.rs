@@ -1,0 +1,340 @@
+//! Faults of data and load: collisions, masses, garbage, impossible values, races.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use delayq::store::ops::{Found, NewJob, Options};
+use delayq::{BoxError, Client, ErrorKind};
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+use super::{Fault, Seen, built};
+use crate::history::{Ending, What, When, checksum, wall_us};
+use crate::sender::{Answer, Order, cancel, send};
+use crate::work::{Plan, QUEUE, Task};
+use crate::world::{EngineKind, World, patient};
+
+pub(super) fn faults() -> Vec<Fault> {
+    vec![
+        built!(55 "one-unique-key" Data BOTH, one_unique_key, "one unique key, 64 producers at once: one job"),
+        built!(56 "a-million-at-once" Data BOTH, at_once, "1,000,000 jobs due in one millisecond (100,000 in the short run)", |setup| {
+            setup.concurrency = 1000;
+            setup.lease_ms = 5000;
+        }),
+        built!(57 "foreign-garbage" Data REDIS, garbage, "a foreign writer's garbage in the keys: put aside, neighbours run"),
+        built!(58 "large-integers" Data BOTH, large_integers, "integers above 2^53 come as they were sent"),
+        built!(59 "impossible-due" Data BOTH, impossible_due, "negative and overflowing due times"),
+        built!(60 "races" Data BOTH, races, "cancel, redrive and pause race with claims"),
+    ]
+}
+
+async fn one_unique_key(world: &mut World) -> Result<Seen, BoxError> {
+    let (url, journal) = (world.servers.url(), Arc::new(world.journal()?));
+    let clients = if world.setup.engine == EngineKind::Redis { 64 } else { 8 };
+    let mut connected = Vec::new();
+    for _ in 0..clients {
+        connected.push(Client::builder().pool_size(1).connect(&url).await?);
+    }
+    let key = format!("key-{}-{}", world.spin, world.turn);
+    let start = Arc::new(tokio::sync::Barrier::new(64));
+    let mut sends = JoinSet::new();
+    for nth in 0..64_usize {
+        let (client, journal, start) = (connected[nth % clients].clone(), journal.clone(), start.clone());
+        let order = Order { unique: Some(key.clone()), ..Order::after(400, Ending::Done) };
+        sends.spawn(async move {
+            start.wait().await;
+            (order.id, send(&journal, &client, Task::new(nth as u64, Plan::Well), &order).await)
+        });
+    }
+    let (mut sent, mut duplicates) = (Vec::new(), 0);
+    while let Some(ended) = sends.join_next().await {
+        match ended? {
+            (id, Answer::Sent { .. }) => sent.push(id),
+            (_, Answer::Refused(ErrorKind::Duplicate)) => duplicates += 1,
+            (_, other) => world.demand('S', false, format!("a send with a unique key was answered with {other:?}")),
+        }
+    }
+    world.demand(
+        'C',
+        sent.len() == 1 && duplicates == 63,
+        format!("64 sends of one key: {} taken, {duplicates} duplicates", sent.len()),
+    );
+    let from = 0;
+    if let Some(id) = sent.first() {
+        world.outcome(from, *id).await?;
+    }
+    Ok(Seen::when(duplicates > 0, format!("{duplicates} of 64 sends met the key of another")))
+}
+
+async fn at_once(world: &mut World) -> Result<Seen, BoxError> {
+    if world.turn > 0 {
+        return Ok(Seen::when(false, "once is enough"));
+    }
+    let count: u64 = if world.is_smoke { 100_000 } else { 1_000_000 };
+    let (store, shard) = world.store().await?;
+    let payload = serde_json::to_vec(&Task::new(7, Plan::Quick))?;
+    let envelope = [b"task 1\n".as_slice(), &payload].concat();
+    let bytes = checksum(&payload);
+    // All due in one millisecond, once all are there.
+    let due_ms = wall_us() / 1000 + count / 12 + 3000;
+    let options = Options { priority: 5, attempts_max: 6, ..Options::default() };
+    for _ in 0..count / 200 {
+        let ids: Vec<Uuid> = (0..200).map(|_| Uuid::now_v7()).collect();
+        let jobs: Vec<NewJob> = ids
+            .iter()
+            .map(|id| NewJob {
+                id: id.into_bytes(),
+                when: format!("@{due_ms}"),
+                options: options.clone(),
+                envelope: envelope.clone(),
+            })
+            .collect();
+        world.tell(What::ManyInvoke { ids: ids.clone(), when: When::At(due_ms), attempts_max: 6, bytes });
+        store.enqueue(&shard, &jobs).await?;
+        world.tell(What::ManyOk { ids });
+    }
+    let waiting = store.stats(&shard).await?.waiting;
+    let early = (wall_us() / 1000) < due_ms;
+    world.tell(What::Slack { ms: 60_000 + count / 3, why: format!("{count} jobs are due at once") });
+    world.patience = Duration::from_millis(120_000 + count);
+    let from = wall_us() / 1000;
+    world.rest_ms(due_ms.saturating_sub(from) + 500).await?;
+    loop {
+        let stats = store.stats(&shard).await?;
+        if stats.due < 1000 || wall_us() / 1000 > due_ms + 60_000 + count {
+            let ms = wall_us() / 1000 - due_ms;
+            return Ok(Seen::when(
+                early && waiting >= count,
+                format!("{waiting} jobs waited for one millisecond, and were given out in {ms} ms"),
+            ));
+        }
+        world.rest_ms(200).await?;
+    }
+}
+
+async fn garbage(world: &mut World) -> Result<Seen, BoxError> {
+    let (store, shard) = world.store().await?;
+    let key = |name: &str| shard.key(name);
+    let ids: Vec<Uuid> = (0..6).map(|_| Uuid::now_v7()).collect();
+    world.tell(What::Reported { ids: ids.clone(), how: "they are of a foreign writer".to_owned() });
+    let before = store.stats(&shard).await?.counters.get("quarantined").copied().unwrap_or(0);
+    let mut redis = patient(&world.servers.url()).await?;
+    let due = key("due:5");
+    let big = vec![b'x'; 10 << 20];
+    let headless = [&[1_u8, b'5'][..], &[0; 10]].concat();
+    let zadd = |key: &[u8], score: &str, member: &[u8]| ::redis::cmd("ZADD").arg(key).arg(score).arg(member).to_owned();
+    let hset = |key: &[u8], field: &[u8], value: &[u8]| ::redis::cmd("HSET").arg(key).arg(field).arg(value).to_owned();
+    let (jobs, stats) = (key("jobs"), key("stats"));
+    let id = |nth: usize| ids[nth].as_bytes().as_slice();
+    let mut writes = vec![
+        // No id at all; an id without a record; without a score that is a time.
+        vec![zadd(&due, "0", b"abc")],
+        vec![zadd(&due, "1", id(0))],
+        vec![zadd(&due, "-inf", id(1))],
+        vec![zadd(&key("due:0"), "3", b"")],
+        // Records without a readable header, one of them of 10 MiB.
+        vec![hset(&jobs, id(2), &headless), zadd(&due, "0.5", id(2))],
+        vec![hset(&jobs, id(3), &big), zadd(&due, "2", id(3))],
+        vec![zadd(&key("wake"), "inf", b"x")],
+        vec![hset(&stats, b"timer_at", b"soon")],
+        vec![hset(&stats, b"last_beat", b"never")],
+    ];
+    // In an order of chance.
+    while !writes.is_empty() {
+        let at = world.dice.between(0, writes.len() as u64 - 1) as usize;
+        for write in writes.swap_remove(at) {
+            let _: ::redis::Value = write.query_async(&mut redis).await?;
+        }
+        let pause = world.dice.between(0, 40);
+        world.rest_ms(pause).await?;
+    }
+    // A due time without end: nobody will ever take it, and nobody else may wait for it.
+    let _: i64 = ::redis::cmd("ZADD").arg(&due).arg("inf").arg(ids[4].as_bytes()).query_async(&mut redis).await?;
+    neighbours(world, 12, "beside a job that is due never").await?;
+    let _: i64 = ::redis::cmd("ZREM").arg(&due).arg(ids[4].as_bytes()).query_async(&mut redis).await?;
+    wrong_type(world, &mut redis).await?;
+    neighbours(world, 8, "after a key of the wrong type").await?;
+    let after = store.stats(&shard).await?.counters.get("quarantined").copied().unwrap_or(0);
+    let dead = world.client().await?.dead_letters(QUEUE);
+    for id in &ids[2..4] {
+        let letter = dead.get((*id).into()).await?;
+        let reason = letter.and_then(|letter| letter.reason).map(|reason| reason.to_string());
+        world.demand(
+            'Q',
+            reason.as_deref() == Some("undecodable"),
+            format!("a record without a header is a dead letter: {reason:?}"),
+        );
+    }
+    Ok(Seen::when(after > before, format!("{} entries were put aside", after - before)))
+}
+
+/// Jobs of the campaign's own are done all the same.
+async fn neighbours(world: &mut World, count: u64, beside: &str) -> Result<(), BoxError> {
+    let from = world.mark();
+    let mut ids = Vec::new();
+    for nth in 0..count {
+        ids.push(world.send(Task::new(0, Plan::Well), nth * 20).await?);
+    }
+    for id in ids {
+        let ended = world.outcome(from, id).await?;
+        world.demand('T', ended.as_deref() == Some("done"), format!("{id} is done {beside}: {ended:?}"));
+    }
+    Ok(())
+}
+
+/// A key of another type in the place of one of the store's, for some time.
+async fn wrong_type(world: &mut World, redis: &mut ::redis::aio::MultiplexedConnection) -> Result<(), BoxError> {
+    let (_, shard) = world.store().await?;
+    let name = *world.dice.pick(&["tombs", "done", "error", "wake", "due:5"]);
+    let (key, aside) = (shard.key(name), shard.key("aside"));
+    world.tell(What::Reported { ids: Vec::new(), how: "corrupt".to_owned() });
+    world.disturbed(None, "a key is of the wrong type");
+    let moved: Result<(), _> = ::redis::cmd("RENAME").arg(&key).arg(&aside).query_async(redis).await;
+    let _: () = ::redis::cmd("SET").arg(&key).arg("of no use").query_async(redis).await?;
+    let ms = world.dice.between(200, 900);
+    world.rest_ms(ms).await?;
+    let _: i64 = ::redis::cmd("DEL").arg(&key).query_async(redis).await?;
+    if moved.is_ok() {
+        let _: () = ::redis::cmd("RENAME").arg(&aside).arg(&key).query_async(redis).await?;
+    }
+    world.calm(None);
+    Ok(())
+}
+
+async fn large_integers(world: &mut World) -> Result<Seen, BoxError> {
+    let (client, journal) = (world.client().await?, world.journal()?);
+    let from = world.mark();
+    let fixed = [(1 << 53) - 1, 1 << 53, (1 << 53) + 1, i64::MAX as u64, u64::MAX];
+    let drawn: Vec<u64> = (0..8).map(|_| (1 << 53) + world.dice.roll() % (1 << 62)).collect();
+    let mut ids = Vec::new();
+    for n in fixed.into_iter().chain(drawn) {
+        // A retry carries them through the scripts once more.
+        let order = Order::after(0, Ending::Done);
+        send(&journal, &client, Task::new(n, Plan::FailFirst(1)), &order).await;
+        let payload = serde_json::to_vec(&Task::new(n, Plan::FailFirst(1)))?;
+        ids.push((order.id, n, checksum(&payload)));
+    }
+    let mut whole = 0;
+    for (id, n, sum) in &ids {
+        let effect = |event: &crate::history::Event| match &event.what {
+            What::Effect { id: is, bytes, .. } if is == id => Some(*bytes),
+            _ => None,
+        };
+        let got = world.wait(from, 10_000, effect).await?;
+        whole += usize::from(got == Some(*sum));
+        world.demand('O', got == Some(*sum), format!("{n} came as it was sent"));
+    }
+    Ok(Seen::when(whole > 0, format!("{whole} numbers above 2^53 were sent")))
+}
+
+async fn impossible_due(world: &mut World) -> Result<Seen, BoxError> {
+    let (client, journal) = (world.client().await?, world.journal()?);
+    let (store, shard) = world.store().await?;
+    let from = world.mark();
+    // What lies in the past is due now, also before 1970.
+    for at in [jiff::Timestamp::MIN, jiff::Timestamp::UNIX_EPOCH, jiff::Timestamp::from_second(-1)?] {
+        let (id, task) = (Uuid::now_v7(), Task::new(1, Plan::Well));
+        let bytes = checksum(&serde_json::to_vec(&task)?);
+        journal.tell(What::EnqueueInvoke { id, when: When::At(0), ending: Ending::Done, attempts_max: 6, bytes });
+        match client.schedule_at::<Task>(at).id(id.into()).retain_for(Duration::from_secs(60)).send(task).await {
+            Ok(handle) => journal.tell(What::EnqueueOk { id, new: handle.is_new() }),
+            Err(error) => drop(crate::sender::refused(&journal, id, &error)),
+        }
+        let ended = world.outcome(from, id).await?;
+        world.demand('T', ended.as_deref() == Some("done"), format!("a job due at {at} is run: {ended:?}"));
+    }
+    // What no clock will show is refused, and nothing is written.
+    let mut refused = 0;
+    let beyond = SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 40);
+    let (first, second) = (Uuid::now_v7(), Uuid::now_v7());
+    let answers = [
+        (
+            first,
+            client.schedule::<Task>(Duration::MAX).id(first.into()).send(Task::new(1, Plan::Well)).await.map(|_| ()),
+        ),
+        (second, client.schedule_at::<Task>(beyond).id(second.into()).send(Task::new(1, Plan::Well)).await.map(|_| ())),
+    ];
+    let mut told: Vec<(Uuid, String, Result<(), delayq::Error>)> =
+        answers.into_iter().map(|(id, answer)| (id, "beyond the year 9999".to_owned(), answer)).collect();
+    for when in ["@-5", "+-1", "@1e3", "+99999999999999999999", "@253402300800000", "-7", ""] {
+        let id = Uuid::now_v7();
+        let job = NewJob {
+            id: id.into_bytes(),
+            when: when.to_owned(),
+            options: Options { priority: 5, attempts_max: 4, ..Options::default() },
+            envelope: b"task 1\n{}".to_vec(),
+        };
+        told.push((id, format!("{when:?}"), store.enqueue(&shard, &[job]).await.map(|_| ())));
+    }
+    for (id, when, answer) in told {
+        let kind = answer.err().map(|error| error.kind());
+        let found = store.inspect(&shard, id.as_bytes()).await?;
+        let well = kind == Some(ErrorKind::InvalidArgument) && found == Found::None;
+        refused += usize::from(well);
+        world.demand(
+            'S',
+            well,
+            format!("a due time of {when} is refused, and nothing is written: {kind:?}, {found:?}"),
+        );
+    }
+    Ok(Seen::when(refused > 0, format!("{refused} impossible due times were refused")))
+}
+
+async fn races(world: &mut World) -> Result<Seen, BoxError> {
+    let (client, journal) = (world.client().await?, Arc::new(world.journal()?));
+    let mut hands = JoinSet::new();
+    // Cancels that come before, during and after the run.
+    for nth in 0..30_u64 {
+        let (client, journal) = (client.clone(), journal.clone());
+        let (due, wait, takes) = (world.dice.between(0, 400), world.dice.between(0, 600), world.dice.between(0, 200));
+        hands.spawn(async move {
+            let order = Order::after(due, Ending::Any);
+            send(&journal, &client, Task::new(nth, Plan::Well).before_effect(takes), &order).await;
+            tokio::time::sleep(Duration::from_millis(wait)).await;
+            cancel(&journal, &client, order.id).await;
+            cancel(&journal, &client, order.id).await;
+        });
+    }
+    // Dead letters that are sent to work again, and die again.
+    let mut letters = Vec::new();
+    for _ in 0..4 {
+        letters.push(world.send(Task::new(0, Plan::Bury), 0).await?);
+    }
+    for id in letters {
+        let (client, journal) = (client.clone(), journal.clone());
+        hands.spawn(async move {
+            let dead = client.dead_letters(QUEUE);
+            for _ in 0..40 {
+                if dead.redrive(id.into()).await.is_ok() {
+                    journal.tell(What::Redriven { id });
+                }
+                tokio::time::sleep(Duration::from_millis(25)).await;
+            }
+        });
+    }
+    // The queue stops and goes on meanwhile. Nobody is disturbed by that; it only makes jobs late.
+    world.disturbed(Some("queue"), "it is paused now and then");
+    let mut paused = 0;
+    for _ in 0..8 {
+        paused += u64::from(client.pause(QUEUE).await?);
+        let pause = world.dice.between(0, 120);
+        world.rest_ms(pause).await?;
+        client.resume(QUEUE).await?;
+        let pause = world.dice.between(0, 200);
+        world.rest_ms(pause).await?;
+    }
+    while let Some(ended) = hands.join_next().await {
+        ended?;
+    }
+    world.calm(Some("queue"));
+    world.mark();
+    let count = |wanted: &str| {
+        let told =
+            |event: &&crate::history::Event| matches!(&event.what, What::CancelTold { answer, .. } if answer == wanted);
+        world.events.iter().filter(told).count()
+    };
+    let redriven = world.events.iter().filter(|event| matches!(event.what, What::Redriven { .. })).count();
+    let (cancelled, running) = (count("cancelled"), count("running"));
+    let by = format!("{paused} pauses, {cancelled} cancels in time, {running} of running jobs, {redriven} redrives");
+    Ok(Seen::when(paused > 0 && cancelled + running > 0 && redriven > 0, by))
+}

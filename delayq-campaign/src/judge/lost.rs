@@ -1,0 +1,44 @@
+//! L: what was acknowledged is there or has ended; what nobody sent, or what was refused, is not there.
+
+use super::facts::{Facts, Job};
+use super::{Invariant, Look};
+
+pub(super) fn look(facts: &Facts) -> Look {
+    let mut look = Look::new(Invariant::L);
+    for (id, job) in &facts.jobs {
+        let there = job.is_live() || job.is_dead() || job.is_retained() || job.tomb.is_some() || !job.claims.is_empty();
+        if job.invokes.is_empty() {
+            if there && !job.reported {
+                look.found(Some(*id), format!("nobody sent {id}, and yet it is there or was run"));
+            }
+            continue;
+        }
+        if !job.is_acked() {
+            // Refused each time: nothing of it may be there. An unknown outcome, or none, may be either.
+            let all_refused = job.unknowns == 0 && job.refusals.len() == job.invokes.len();
+            if all_refused && there {
+                look.found(
+                    Some(*id),
+                    format!("the send of {id} was refused ({}), and yet it is there", job.refusals[0]),
+                );
+            }
+            continue;
+        }
+        look.saw();
+        let excused = job.reported || job.acks.iter().all(|acked| facts.may_be_lost(*acked));
+        if !excused && !job.is_live() && !has_ended(job) {
+            look.found(Some(*id), format!("{id} was acknowledged, and is gone without a trace of an end"));
+        }
+    }
+    look
+}
+
+/// Something shows that it ended: the store's record, or the process that ended it.
+fn has_ended(job: &Job) -> bool {
+    job.is_dead()
+        || job.is_retained()
+        || job.tomb.is_some()
+        || job.has_effect()
+        || job.claims.iter().any(|claim| claim.ended_it())
+        || job.may_be_cancelled()
+}

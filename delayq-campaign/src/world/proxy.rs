@@ -1,0 +1,307 @@
+//! A TCP proxy that delays, withholds, cuts and trickles what goes through it.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+
+use crate::dice::Dice;
+
+/// What becomes of bytes on their way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Pass,
+    /// They arrive later, by this and up to as much again as the second says, ms.
+    Delay(u64, u64),
+    /// They arrive once this mode is over.
+    Hold,
+    /// They are gone, and so is their connection, though neither side is told: half-open.
+    Swallow,
+    /// Connections are closed as soon as they are made, and those that are there too.
+    Refuse,
+    /// Answers arrive one byte at a time, so many ms apart.
+    Trickle(u64),
+}
+
+/// What befalls the next requests that have certain bytes in them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Blow {
+    /// The request arrives, its answer up to so many bytes, then a reset.
+    ResetReplyAt(usize),
+    /// The same, and the connection stays open, silent.
+    TruncateReplyAt(usize),
+    /// The request does not arrive, and the connection is reset.
+    LoseRequest,
+    /// The request arrives, and the answer is withheld.
+    HoldReply,
+}
+
+#[derive(Debug)]
+struct Strike {
+    needles: Vec<Vec<u8>>,
+    blow: Blow,
+    times: u64,
+}
+
+/// The proxy. It runs on the runtime that it was started on, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Proxy {
+    port: u16,
+    shared: Arc<Shared>,
+    accepting: JoinHandle<()>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    upstream: Mutex<SocketAddr>,
+    mode: watch::Sender<Mode>,
+    /// Rises with each cut.
+    cuts: watch::Sender<u64>,
+    strike: Mutex<Option<Strike>>,
+    /// Strikes that hit.
+    struck: AtomicU64,
+    accepted: AtomicU64,
+    /// Bytes that something other than passing befell.
+    touched: AtomicU64,
+    dice: Mutex<Dice>,
+}
+
+/// What the two directions of one connection know of each other.
+#[derive(Debug, Default)]
+struct Line {
+    dead: AtomicBool,
+    /// How many bytes of answers still pass, and whether the end is a reset.
+    replies_left: Mutex<Option<(usize, bool)>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Proxy {
+    /// Starts a proxy on a port of its own, in front of a port of this machine.
+    pub(crate) async fn start(upstream: u16, seed: u64) -> std::io::Result<Proxy> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let port = listener.local_addr()?.port();
+        let shared = Arc::new(Shared {
+            upstream: Mutex::new(SocketAddr::from((Ipv4Addr::LOCALHOST, upstream))),
+            mode: watch::Sender::new(Mode::Pass),
+            cuts: watch::Sender::new(0),
+            strike: Mutex::new(None),
+            struck: AtomicU64::new(0),
+            accepted: AtomicU64::new(0),
+            touched: AtomicU64::new(0),
+            dice: Mutex::new(Dice::new(seed)),
+        });
+        let accepting = tokio::spawn(accept(listener, shared.clone()));
+        Ok(Proxy { port, shared, accepting })
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Changes what becomes of bytes, on connections there are and on new ones.
+    pub(crate) fn set(&self, mode: Mode) {
+        self.shared.mode.send_replace(mode);
+        if mode == Mode::Refuse {
+            self.cut();
+        }
+    }
+
+    /// Cuts all connections there are.
+    pub(crate) fn cut(&self) {
+        self.shared.cuts.send_modify(|cuts| *cuts += 1);
+    }
+
+    /// Leads new connections to another port.
+    pub(crate) fn redirect(&self, upstream: u16) {
+        *lock(&self.shared.upstream) = SocketAddr::from((Ipv4Addr::LOCALHOST, upstream));
+    }
+
+    /// Strikes the next `times` requests that have one of these texts in them.
+    pub(crate) fn strike(&self, blow: Blow, needles: &[&str], times: u64) {
+        let needles = needles.iter().map(|needle| needle.as_bytes().to_vec()).collect();
+        *lock(&self.shared.strike) = Some(Strike { needles, blow, times });
+    }
+
+    /// Strikes no more.
+    pub(crate) fn spare(&self) {
+        *lock(&self.shared.strike) = None;
+    }
+
+    pub(crate) fn struck(&self) -> u64 {
+        self.shared.struck.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn accepted(&self) -> u64 {
+        self.shared.accepted.load(Ordering::SeqCst)
+    }
+
+    /// How many pieces were delayed, held or swallowed.
+    pub(crate) fn touched(&self) -> u64 {
+        self.shared.touched.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    // Dropped with this task, and the connections with it.
+    let mut lines = JoinSet::new();
+    while let Ok((client, _)) = listener.accept().await {
+        shared.accepted.fetch_add(1, Ordering::SeqCst);
+        if *shared.mode.borrow() != Mode::Refuse {
+            lines.spawn(carry(client, shared.clone()));
+        }
+        while lines.try_join_next().is_some() {}
+    }
+}
+
+async fn carry(client: TcpStream, shared: Arc<Shared>) {
+    let mut cuts = shared.cuts.subscribe();
+    let upstream = *lock(&shared.upstream);
+    let Ok(server) = TcpStream::connect(upstream).await else { return };
+    // Small parts must not wait for each other: they are what is tested.
+    let _ = (client.set_nodelay(true), server.set_nodelay(true));
+    let (from_client, to_client) = client.into_split();
+    let (from_server, to_server) = server.into_split();
+    let line = Line::default();
+    tokio::select! {
+        () = requests(&shared, &line, from_client, to_server) => {}
+        () = replies(&shared, &line, from_server, to_client) => {}
+        () = shared.swallowed(&line) => {}
+        _ = cuts.changed() => {}
+    }
+}
+
+impl Shared {
+    /// Waits until bytes may go on; false if they never will.
+    async fn passes(&self, line: &Line) -> bool {
+        let mut mode = self.mode.subscribe();
+        if *mode.borrow() == Mode::Hold {
+            self.touched.fetch_add(1, Ordering::SeqCst);
+        }
+        let now = mode.wait_for(|mode| *mode != Mode::Hold).await.map_or(Mode::Swallow, |mode| *mode);
+        match now {
+            Mode::Swallow => {
+                self.touched.fetch_add(1, Ordering::SeqCst);
+                line.dead.store(true, Ordering::SeqCst);
+            }
+            Mode::Delay(least, jitter) => {
+                self.touched.fetch_add(1, Ordering::SeqCst);
+                let ms = lock(&self.dice).between(least, least + jitter);
+                tokio::time::sleep(Duration::from_millis(ms)).await;
+            }
+            _ => {}
+        }
+        !line.dead.load(Ordering::SeqCst)
+    }
+
+    /// Marks a line that was there when bytes began to be swallowed, also if none are under way on it.
+    async fn swallowed(&self, line: &Line) {
+        let mut mode = self.mode.subscribe();
+        let _ = mode.wait_for(|mode| *mode == Mode::Swallow).await;
+        line.dead.store(true, Ordering::SeqCst);
+        std::future::pending::<()>().await;
+    }
+
+    fn strikes(&self, request: &[u8]) -> Option<Blow> {
+        let mut held = lock(&self.strike);
+        let strike = held.as_mut()?;
+        let hit = |needle: &Vec<u8>| request.windows(needle.len()).any(|window| window == needle);
+        if strike.times == 0 || !strike.needles.iter().any(hit) {
+            return None;
+        }
+        strike.times -= 1;
+        Some(strike.blow)
+    }
+}
+
+async fn requests(shared: &Shared, line: &Line, mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        let Some(read) = next(&mut from, &mut buffer, line).await else { return };
+        if !shared.passes(line).await {
+            continue;
+        }
+        let blow = shared.strikes(&buffer[..read]);
+        match blow {
+            Some(Blow::LoseRequest) => {
+                reset(from.as_ref());
+                shared.struck.fetch_add(1, Ordering::SeqCst);
+                return;
+            }
+            Some(Blow::ResetReplyAt(keep)) => *lock(&line.replies_left) = Some((keep, true)),
+            Some(Blow::TruncateReplyAt(keep)) => *lock(&line.replies_left) = Some((keep, false)),
+            Some(Blow::HoldReply) => *lock(&line.replies_left) = Some((0, false)),
+            None => {}
+        }
+        if to.write_all(&buffer[..read]).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn replies(shared: &Shared, line: &Line, mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        let Some(read) = next(&mut from, &mut buffer, line).await else { return };
+        if !shared.passes(line).await {
+            continue;
+        }
+        let left = *lock(&line.replies_left);
+        let kept = left.map_or(read, |(left, _)| left.min(read));
+        if write(shared, &mut to, &buffer[..kept]).await.is_err() {
+            return;
+        }
+        let Some((left, is_reset)) = left else { continue };
+        *lock(&line.replies_left) = Some((left - kept, is_reset));
+        // The whole answer may be shorter than what was to be kept of it: then it passes unharmed.
+        if kept == left {
+            shared.struck.fetch_add(1, Ordering::SeqCst);
+            if is_reset {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+                reset(to.as_ref());
+                return;
+            }
+            line.dead.store(true, Ordering::SeqCst);
+        }
+    }
+}
+
+async fn write(shared: &Shared, to: &mut OwnedWriteHalf, bytes: &[u8]) -> std::io::Result<()> {
+    let mut rest = bytes;
+    let mode = || *shared.mode.borrow();
+    while let (Mode::Trickle(ms), Some((first, others))) = (mode(), rest.split_first()) {
+        to.write_all(&[*first]).await?;
+        shared.touched.fetch_add(1, Ordering::SeqCst);
+        rest = others;
+        tokio::time::sleep(Duration::from_millis(ms)).await;
+    }
+    to.write_all(rest).await
+}
+
+/// When this socket is closed, its other side gets a reset.
+fn reset(socket: &TcpStream) {
+    let _ = socket.set_zero_linger();
+}
+
+/// The next bytes; nothing at the connection's end, of which the other side of a dead line never hears.
+async fn next(from: &mut OwnedReadHalf, buffer: &mut [u8], line: &Line) -> Option<usize> {
+    match from.read(buffer).await {
+        Ok(read) if read > 0 => Some(read),
+        _ if line.dead.load(Ordering::SeqCst) => std::future::pending().await,
+        _ => None,
+    }
+}

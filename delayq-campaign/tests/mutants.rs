@@ -1,0 +1,52 @@
+//! Mutated scripts: each must be noticed, and by an invariant that it breaks.
+
+use std::process::Command;
+
+/// Runs a mutant under its fault, and answers the invariants that failed.
+#[track_caller]
+fn caught(mutant: &str) -> Vec<char> {
+    let run = Command::new(env!("CARGO_BIN_EXE_delayq-campaign")).args(["--smoke", "--mutant", mutant]).output();
+    let run = run.expect("the campaign can be started");
+    let told = String::from_utf8_lossy(&run.stdout);
+    assert_eq!(run.status.code(), Some(1), "{mutant} was not noticed:\n{told}");
+    let row = told.lines().nth(1).unwrap_or_default();
+    // The last nine verdicts of the row stand in the order of the letters.
+    let words: Vec<&str> = row.split_whitespace().collect();
+    let cells = &words[2..11];
+    "LEODATQCS".chars().zip(cells).filter(|(_, cell)| **cell == "FAIL").map(|(letter, _)| letter).collect()
+}
+
+#[test]
+fn a_settle_that_checks_no_token() {
+    assert!(caught("no-token-check").contains(&'A'));
+}
+
+#[test]
+fn a_settle_that_keeps_the_record() {
+    assert!(caught("settle-keeps-record").contains(&'C'));
+}
+
+#[test]
+fn a_settle_that_keeps_the_hold() {
+    assert!(caught("settle-keeps-held").contains(&'C'));
+}
+
+#[test]
+fn a_rescue_that_keeps_the_run_number() {
+    assert!(caught("no-run-bump").contains(&'A'));
+}
+
+#[test]
+fn a_claim_that_does_not_look_at_the_clock() {
+    assert!(caught("claim-before-due").contains(&'E'));
+}
+
+#[test]
+fn a_send_that_makes_a_second_job() {
+    assert!(caught("no-dedupe").iter().any(|letter| "CD".contains(*letter)));
+}
+
+#[test]
+fn a_burial_without_a_letter() {
+    assert!(caught("bury-forgets-letter").contains(&'Q'));
+}
