@@ -74,7 +74,7 @@ pub(crate) async fn run(runs: u16, json: bool) -> Res<ExitCode> {
             };
             let verdict = if c.good { "good" } else { "OUTSIDE" };
             let spread = format!("{:.3} ({:.3} to {:.3})", c.median, c.min, c.max);
-            println!("{:<10} {:<24} {spread:<28} {limit:<14} {verdict}", c.figure, c.ratio);
+            println!("{:<10} {:<34} {spread:<28} {limit:<14} {verdict}", c.figure, c.ratio);
         }
     }
     Ok(if checked.iter().all(|checked| checked.good) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -96,4 +96,24 @@ fn check(report: &Report) -> Res<Vec<Checked>> {
             Ok(Checked { figure, ratio: key, median, min, max, limit: *limit, good })
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Machine;
+    use crate::report::{JOBS_PER_S, Sample};
+
+    #[test]
+    fn a_ratio_below_its_limit_is_outside() {
+        for (worker, good) in [(0.9, true), (0.1, false)] {
+            let mut report = Report::new("drain", "a test", Machine::here("7"));
+            report.add("worker", &Sample::default().with(JOBS_PER_S, worker));
+            report.add("scripts", &Sample::default().with(JOBS_PER_S, 1.0));
+            assert!(check(&report).is_err(), "a ratio that is not there is told");
+            report.ratio("worker_to_scripts_100k", "a ratio", ("worker", JOBS_PER_S), ("scripts", JOBS_PER_S));
+            let checked = check(&report).expect("the only limit of drain");
+            assert_eq!((checked.len(), checked[0].good), (1, good));
+        }
+    }
 }
