@@ -79,7 +79,13 @@ for j = 1, jobs do
   if not o then return redis.error_reply('BADARG job ' .. j .. ': options are malformed') end
   ids[j], opts[j], dues[j] = id, o, due
 end
-local ended, there = {}, {}
+local ended, there, keys, entries = {}, {}, {}, {}
+for j = 1, jobs do
+  if opts[j].unique then keys[#keys + 1] = opts[j].unique end
+end
+if #keys > 0 then
+  for k, entry in ipairs(call('HMGET', K.unique, unpack(keys))) do entries[keys[k]] = entry end
+end
 if jobs > 0 then
   ended = call('ZMSCORE', K.tombs, unpack(ids))
   if s[4] then
@@ -93,11 +99,11 @@ call('HLEN', K.unique)
 
 -- Claims read many small records at once; a larger one makes them look at sizes from then on.
 local LARGE, large = 16000, false
-local reply, created, head, adds, fields, fresh = { 'OK' }, 0, nil, {}, {}, {}
+local reply, created, head, adds, fields, fresh, locks = { 'OK' }, 0, nil, {}, {}, {}, {}
 
 -- The id that has this key, if its job is neither this one nor over.
 local function owner_of(key, id)
-  local entry = call('HGET', K.unique, key)
+  local entry = entries[key]
   if not entry then return nil end
   local owner, until_ms = sub(entry, 1, 16), be6_at(entry, 17)
   if owner == id or (until_ms > 0 and until_ms <= now) then return nil end
@@ -125,7 +131,9 @@ for j = 1, jobs do
     end
     if o.unique then
       local until_ms = o.unique_ttl > 0 and math.min(due.ms + o.unique_ttl, DUE_MAX) or 0
-      call('HSET', K.unique, o.unique, id .. be6(until_ms))
+      local entry, at = id .. be6(until_ms), #locks
+      locks[at + 1], locks[at + 2] = o.unique, entry
+      entries[o.unique] = entry
     end
     local list = adds[o.key]
     if not list then
@@ -143,6 +151,7 @@ for j = 1, jobs do
   end
 end
 if created == 0 then return reply end
+if #locks > 0 then call('HSET', K.unique, unpack(locks)) end
 call('HSET', K.jobs, unpack(fields))
 for key, list in pairs(adds) do call('ZADD', key, unpack(list)) end
 

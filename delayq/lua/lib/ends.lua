@@ -49,13 +49,32 @@ local function release_unique(K, id, r)
   if owner and sub(owner, 1, 16) == id then call('HDEL', K.unique, key) end
 end
 
--- The job is over and leaves nothing but a tombstone.
-local function erase(K, id, r, how)
-  release_unique(K, id, r)
-  call('HDEL', K.jobs, id)
-  call('HDEL', K.error, id)
-  bury_tomb(K, id, how)
+-- These jobs are over and leave nothing but a tombstone. No id comes twice, and no more come than can be unpacked by twos.
+local function erase_all(K, ids, records, how)
+  local locks, of = {}, {}
+  for i = 1, #ids do
+    local lock = unique_of(records[i])
+    if lock then
+      locks[#locks + 1] = lock
+      of[#locks] = ids[i]
+    end
+  end
+  if #locks > 0 then
+    -- Only the owner releases (rule r).
+    local owned = {}
+    for k, owner in ipairs(call('HMGET', K.unique, unpack(locks))) do
+      if owner and sub(owner, 1, 16) == of[k] then owned[#owned + 1] = locks[k] end
+    end
+    if #owned > 0 then call('HDEL', K.unique, unpack(owned)) end
+  end
+  local tombs, tomb = {}, num(now * 8 + how)
+  for i = 1, #ids do tombs[2 * i - 1], tombs[2 * i] = tomb, ids[i] end
+  call('HDEL', K.jobs, unpack(ids))
+  call('HDEL', K.error, unpack(ids))
+  call('ZADD', K.tombs, unpack(tombs))
 end
+
+local function erase(K, id, r, how) erase_all(K, { id }, { r }, how) end
 
 -- The record's note: a code, when, after how many attempts; then free text.
 local function note(code, attempts, text)

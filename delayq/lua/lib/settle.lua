@@ -14,7 +14,8 @@ local function due_in(delay_ms)
   return math.min(math.ceil(now_us / 1000) + tonumber(delay_ms), DUE_MAX)
 end
 
-local function settle_one(K, letter, id, r, rest, armed)
+-- `over` gathers the successes that leave nothing: they are erased together.
+local function settle_one(K, letter, id, r, rest, armed, over)
   if cancel_waits(r) then
     -- Rule o: the cancel could not touch the holder's set; here it takes effect.
     call('HINCRBY', K.stats, 'cancelling', -1)
@@ -30,7 +31,8 @@ local function settle_one(K, letter, id, r, rest, armed)
       call('HDEL', K.error, id)
       call('ZADD', K.done, num(now + retention), id)
     else
-      erase(K, id, r, DONE)
+      local at = #over.ids + 1
+      over.ids[at], over.records[at] = id, r
     end
     return 'o', 'done'
   elseif letter == 'c' then
@@ -172,6 +174,7 @@ local function settle(K, first)
     counts.done = #plain
   end
   if #tombs > 0 then call('ZADD', K.tombs, unpack(tombs)) end
+  local over = { ids = {}, records = {} }
   for w, i in ipairs(wanted) do
     local verdict, r = texts[i] or 'x', records[w]
     local letter = sub(verdict, 1, 1)
@@ -181,10 +184,11 @@ local function settle(K, first)
       replies[i] = 'm'
       quarantine(K, sub(members[i], 1, 16), r)
     else
-      replies[i], count = settle_one(K, letter, sub(members[i], 1, 16), r, sub(verdict, 24), armed)
+      replies[i], count = settle_one(K, letter, sub(members[i], 1, 16), r, sub(verdict, 24), armed, over)
     end
     if count then counts[count] = (counts[count] or 0) + 1 end
   end
+  if #over.ids > 0 then erase_all(K, over.ids, over.records, DONE) end
   for name, n in pairs(counts) do call('HINCRBY', K.stats, name, n) end
   trim_tombs(K, 2 * #members)
   trim_done(K, 100)

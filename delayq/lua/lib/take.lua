@@ -93,8 +93,10 @@ local function take(K, priorities, count, bytes, small)
     solo = d[2]
   end
   for _, u in ipairs(unfit) do quarantine(K, u[1], u[2]) end
-  for _, e in ipairs(expired) do erase(K, e[1], e[2], EXPIRED) end
   if #expired > 0 then
+    local ids, records = {}, {}
+    for i, e in ipairs(expired) do ids[i], records[i] = e[1], e[2] end
+    erase_all(K, ids, records, EXPIRED)
     call('HINCRBY', K.stats, 'expired', #expired)
     trim_tombs(K, 2 * #expired)
   end
