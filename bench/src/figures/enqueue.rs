@@ -168,13 +168,13 @@ impl Engine for Recorder {
         &'a self,
         script: &'static Script,
         keys: &'a [Vec<u8>],
-        args: &'a [Vec<u8>],
+        args: &'a [&'a [u8]],
     ) -> BoxFuture<'a, Result<Reply, Error>> {
         Box::pin(async move {
             let mut command = redis::cmd("EVALSHA");
             command.arg(redis::Script::new(script.source).get_hash()).arg(keys.len());
-            for part in keys.iter().chain(args) {
-                command.arg(part.as_slice());
+            for part in keys.iter().map(Vec::as_slice).chain(args.iter().copied()) {
+                command.arg(part);
             }
             self.calls.lock().await.push(Call { source: script.source, command });
             Ok(Reply::Nil)
@@ -186,6 +186,10 @@ impl Engine for Recorder {
     }
 
     fn dedicated(&self) -> Arc<dyn Engine> {
+        Arc::new(Recorder::default())
+    }
+
+    fn in_order(&self) -> Arc<dyn Engine> {
         Arc::new(Recorder::default())
     }
 }
