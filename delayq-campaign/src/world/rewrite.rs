@@ -36,7 +36,7 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     Mutant {
         name: "settle-keeps-record",
         about: "a settled job's record stays",
-        changes: &[("  call('HDEL', K.jobs, unpack(ids))\n  if #tombs", "  if #tombs")],
+        changes: &[("  call('HDEL', K.jobs, unpack(ids))\n  if byte(verdict", "  if byte(verdict")],
         under: "kill-after-claim",
     },
     Mutant {
@@ -64,9 +64,8 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         name: "no-dedupe",
         about: "a send that is repeated makes a second job",
         changes: &[
-            ("for j = 1, jobs do ended[j] = ended_as(ended[j]) end", "for j = 1, jobs do ended[j] = false end"),
-            ("elseif call('HSETNX', K.jobs, id,", "elseif call('HSET', K.jobs, id,"),
-            ("ARGV[at + 3]) == 0 then\n    reply[j + 1] = 0", "ARGV[at + 3]) == 7 then\n    reply[j + 1] = 0"),
+            ("local gone = ended[j] and ended_as(ended[j])", "local gone = false"),
+            ("elseif gone or there[j] or fresh[id] then", "elseif gone then"),
         ],
         under: "lost-enqueue-reply",
     },

@@ -57,9 +57,12 @@ impl<S: fmt::Debug> fmt::Debug for Metrics<S> {
     }
 }
 
-/// The histograms that were asked for before, by queue and job: asking the recorder costs more than recording.
+/// By queue and job.
+type ByJob = HashMap<(Arc<str>, &'static str), Histograms, RandomState>;
+
+/// The histograms that were asked for before: asking the recorder costs more than recording.
 #[derive(Default)]
-struct Handles(RwLock<HashMap<(Arc<str>, &'static str), Histograms, RandomState>>);
+struct Handles(RwLock<ByJob>);
 
 #[derive(Clone)]
 struct Histograms {
