@@ -79,6 +79,8 @@ const ANSWERS: [(&str, Kind, u64); 3] =
 
 async fn reset_at_each_byte(world: &mut World) -> Result<Seen, BoxError> {
     let mut hits = 0;
+    // Nobody is disturbed, nothing may run twice; but while claim after claim is struck, jobs may wait.
+    world.disturbed(Some("claims"), "their replies are cut");
     for (script, kind, bytes) in ANSWERS {
         let positions: Vec<u64> = match world.is_smoke {
             true => (0..5).map(|_| world.dice.between(0, bytes)).collect(),
@@ -90,6 +92,7 @@ async fn reset_at_each_byte(world: &mut World) -> Result<Seen, BoxError> {
         // And one that never arrives.
         hits += strike_once(world, script, kind, Blow::LoseRequest, 900).await?;
     }
+    world.calm(Some("claims"));
     Ok(Seen::when(hits > 0, format!("{hits} replies were cut by a reset")))
 }
 

@@ -137,7 +137,12 @@ async fn torn_tail(world: &mut World) -> Result<Seen, BoxError> {
     let since = until.saturating_sub(1_000_000);
     world.tell(What::MayLose { since, until, why: format!("the last {torn} bytes are torn off") });
     come_back(world).await?;
-    Ok(Seen::when(torn > 0, format!("{torn} bytes were torn off the append-only file")))
+    // Redis 7.0 cuts the file behind the last whole command, also in the middle of a transaction, and the rest of that
+    // transaction is carried out by the restart after this one: half a script, which no script can guard against. A rewrite ends it.
+    world.servers.command(&["BGREWRITEAOF"])?;
+    world.rest_ms(100).await?;
+    let whole = info_is(world, "aof_rewrite_in_progress", "0", 10_000).await?;
+    Ok(Seen::when(torn > 0 && whole, format!("{torn} bytes were torn off the append-only file")))
 }
 
 async fn freeze_server(world: &mut World) -> Result<Seen, BoxError> {

@@ -96,6 +96,7 @@ impl Setup {
 pub(crate) struct World {
     pub(crate) setup: Setup,
     pub(crate) dice: Dice,
+    seed: u64,
     /// How long the fault shall go on in all.
     pub(crate) time: Duration,
     /// A run of the short kind: what is large is made small.
@@ -143,6 +144,7 @@ impl World {
         let mut world = World {
             _probe: probe,
             dice: Dice::new(seed),
+            seed,
             time,
             is_smoke,
             turn: 0,

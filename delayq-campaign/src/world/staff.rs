@@ -7,6 +7,7 @@ use rustix::process::Signal;
 
 use super::watch::TICK;
 use super::{Kind, Proc, Proxy, World, servers};
+use crate::dice::Dice;
 use crate::history::What;
 
 impl World {
@@ -45,7 +46,7 @@ impl World {
         let name = format!("p{}", self.born);
         let proxy = self.proxy(self.setup.producer_proxies).await?;
         let mut args = self.common("producer", &name, proxy.as_ref());
-        for (flag, value) in [("--seed", self.dice.roll()), ("--rate", self.setup.rate)] {
+        for (flag, value) in [("--seed", self.seed_of_next()), ("--rate", self.setup.rate)] {
             args.extend([flag.to_owned(), value.to_string()]);
         }
         if self.setup.delays_only {
@@ -54,11 +55,16 @@ impl World {
         self.spawn(name, Kind::Producer, &args, &[], proxy)
     }
 
+    /// By its number and not by what was drawn before: when a process has to be replaced is not the seed's to say.
+    fn seed_of_next(&self) -> u64 {
+        Dice::part(self.seed, 1000 + self.born as u64).roll()
+    }
+
     async fn proxy(&mut self, wanted: bool) -> Result<Option<Proxy>, BoxError> {
         if !wanted {
             return Ok(None);
         }
-        let seed = self.dice.roll();
+        let seed = self.seed_of_next();
         let proxy = Proxy::start(self.servers.port(), seed).await?;
         proxy.set(self.first_mode);
         Ok(Some(proxy))
