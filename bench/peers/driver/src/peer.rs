@@ -69,8 +69,8 @@ pub(crate) const PEERS: &[Peer] = &[
         name: "rusty-sidekiq",
         setup: "50 workers, pool of 60; no bulk call: 64 sends in flight",
         program: Program::Rust { adapter: "peer-rusty-sidekiq", package: "rusty-sidekiq" },
-        // Ten scheduled jobs each five seconds: enough to end within the patience.
-        fewer: Some(100),
+        // It moves ten scheduled jobs each five seconds: so many come through within the patience.
+        fewer: Some(50),
         ..ORDINARY
     },
     Peer {

@@ -1,5 +1,5 @@
 //! apalis-redis, as its documentation tunes it: large batches, leases and events off for jobs shorter than a heartbeat, polled
-//! every 100 ms (without an interval an empty fetch waits for the heartbeat).
+//! every 100 ms.
 
 use std::time::Duration;
 
