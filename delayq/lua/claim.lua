@@ -9,7 +9,8 @@
 -- RETURNS  {'OK', now_us, wait_us, timer, more, solo, settled, ids, records}
 --          wait_us, timer: arm a timer for that due time in ms, -1 and 0 if somebody else has one
 --          more: 1 if more jobs may be due · solo: id of a job that wants a session of its own, or '' · settled: as settle.lua
---          ids: 16 bytes a job, one after the other · records: a list, one a job
+--          ids: 16 bytes a job, one after the other · records: a list, one a job; the number of a job's run is its record's,
+--          or now in whole ms where that is higher
 --          {'PAUSED', now_us, -1, 0, 0, '', settled, '', {}} · {'LOST'}: no such session (any more) · {'STALE'}: a newer call came first
 -- COST     O(n log n) for n jobs; n and the bytes of their records are bounded by ARGV
 local session, seq, count, bytes = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])

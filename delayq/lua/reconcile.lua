@@ -33,9 +33,11 @@ call('SREM', K.held, '') -- removes nothing: at maxmemory old work must get thro
 call('HSET', K.stats, 'seq:' .. session, ARGV[2])
 if #strangers > 0 then call('SREM', K.held, unpack(strangers)) end
 local head
+local runs = runs_held(strangers, ids, records)
 for i, id in ipairs(ids) do
-  local r, member = records[i], strangers[i]
-  if #member ~= 22 or not r or not well_formed(r) or sub(r, 11, 16) ~= sub(member, 17, 22) then
+  local r, run = records[i], runs[id]
+  runs[id] = nil
+  if not run then
     quarantine(K, id, r)
   elseif cancel_waits(r) then
     call('HINCRBY', K.stats, 'cancelling', -1)
@@ -44,7 +46,7 @@ for i, id in ipairs(ids) do
     trim_tombs(K, 2)
   else
     local due = be6_at(r, 17)
-    call('HSET', K.jobs, id, rewrite(r, byte(r, 4), be2_at(r, 5), be2_at(r, 7), due))
+    call('HSET', K.jobs, id, rewrite(r, byte(r, 4), be2_at(r, 5), be2_at(r, 7), due, run))
     call('ZADD', K.due[priority_of(r) + 1], num(due), id)
     if not head or due < head then head = due end
   end

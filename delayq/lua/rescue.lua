@@ -16,9 +16,8 @@ if expiry > now then return { 'ALIVE' } end
 if expiry > 0 and number(call('HGET', K.stats, 'hold_until'), 0) > now then return { 'HELD' } end
 
 local members = call('SRANDMEMBER', K.held, chunk)
-local records = {}
+local ids, records = {}, {}
 if #members > 0 then
-  local ids = {}
   for i, member in ipairs(members) do ids[i] = sub(member, 1, 16) end
   records = call('HMGET', K.jobs, unpack(ids))
 end
@@ -32,9 +31,11 @@ call('ZREM', K.sessions, '') -- removes nothing: at maxmemory old work must get 
 call('ZADD', K.sessions, '0', session)
 if #members > 0 then call('SREM', K.held, unpack(members)) end
 local given, buried, cancelled, quarantined, head = 0, 0, 0, 0, nil
-for i, member in ipairs(members) do
-  local id, r = sub(member, 1, 16), records[i]
-  if #member ~= 22 or not r or not well_formed(r) or sub(r, 11, 16) ~= sub(member, 17, 22) then
+local runs = runs_held(members, ids, records)
+for i, id in ipairs(ids) do
+  local r, run = records[i], runs[id]
+  runs[id] = nil
+  if not run then
     quarantine(K, id, r)
     quarantined = quarantined + 1
   elseif cancel_waits(r) then
@@ -48,10 +49,10 @@ for i, member in ipairs(members) do
     local attempts = (crashes == 0 or alone) and attempts_plus_one(r) or be2_at(r, 7)
     local why = 'the worker that ran it was lost: it crashed, froze, or could not reach the store for a whole lease'
     if alone then
-      bury(K, id, r, 'crash_loop', attempts, why)
+      bury(K, id, r, 'crash_loop', attempts, why, run)
       buried = buried + 1
     elseif limit < 65535 and attempts >= limit then
-      bury(K, id, r, 'retries_exhausted', attempts, why)
+      bury(K, id, r, 'retries_exhausted', attempts, why, run)
       buried = buried + 1
     else
       local due, score = be6_at(r, 17), be6_at(r, 17)
@@ -61,7 +62,7 @@ for i, member in ipairs(members) do
         due = now + 2000 + floor((a * 256 + b) * 2000 / 65535)
         score = due
       end
-      call('HSET', K.jobs, id, rewrite(r, crashes + 1, be2_at(r, 5), attempts, due))
+      call('HSET', K.jobs, id, rewrite(r, crashes + 1, be2_at(r, 5), attempts, due, run))
       call('HSET', K.error, id, note('crash', attempts, why))
       call('ZADD', K.due[priority_of(r) + 1], num(score), id)
       if not head or score < head then head = score end

@@ -82,9 +82,9 @@ local function note(code, attempts, text)
 end
 
 -- The job becomes a dead letter; its envelope stays as it came.
-local function bury(K, id, r, code, attempts, text)
+local function bury(K, id, r, code, attempts, text, run)
   release_unique(K, id, r)
-  call('HSET', K.jobs, id, rewrite(r, byte(r, 4), be2_at(r, 5), attempts, be6_at(r, 17)))
+  call('HSET', K.jobs, id, rewrite(r, byte(r, 4), be2_at(r, 5), attempts, be6_at(r, 17), run))
   call('HSET', K.error, id, note(code, attempts, text))
   call('ZADD', K.dead, num(now), id)
 end

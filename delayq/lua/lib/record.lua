@@ -30,13 +30,36 @@ local function unique_of(r)
   return sub(r, HEAD + 13, HEAD + ext)
 end
 
--- A run number never comes back for an id, not even after a rollback: the clock is its floor (rule d).
-local function next_run(r) return math.max(be6_at(r, 11) + 1, now) end
+-- A run number never comes back for an id, not even after a rollback: the clock is its floor (rule d). A claim writes
+-- nothing into the record: the number of the run that it gives out is the record's or the clock, whichever is higher.
+local now_run = be6(now)
+local function run_given(r)
+  local a, b, c, d, e, f = byte(r, 11, 16)
+  if ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f > now then return sub(r, 11, 16) end
+  return now_run
+end
+
+-- The runs that held members name, by job: the highest where a foreign hand put in several. What is no run of its record is
+-- left out.
+local function runs_held(members, ids, records)
+  local runs = {}
+  for i, member in ipairs(members) do
+    local id, r = ids[i], records[i]
+    if #member == 22 and r and well_formed(r) then
+      local run = be6_at(member, 17)
+      if run >= be6_at(r, 11) and run >= (runs[id] or 0) then runs[id] = run end
+    end
+  end
+  return runs
+end
+
+-- The first number after the record's, and after that of the run that ends, if one does.
+local function next_run(r, run) return math.max(be6_at(r, 11) + 1, (run or 0) + 1, now) end
 
 local function attempts_plus_one(r) return math.min(be2_at(r, 7) + 1, 65534) end
 
 -- The record as it waits again: a new run number, and what changes with it.
-local function rewrite(r, crashes, free, attempts, due)
+local function rewrite(r, crashes, free, attempts, due, run)
   return sub(r, 1, 2) .. char(0, crashes) .. be2(free) .. be2(attempts) .. sub(r, 9, 10)
-    .. be6(next_run(r)) .. be6(due) .. sub(r, 23)
+    .. be6(next_run(r, run)) .. be6(due) .. sub(r, 23)
 end

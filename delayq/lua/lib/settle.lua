@@ -15,7 +15,7 @@ local function due_in(delay_ms)
 end
 
 -- `over` gathers the successes that leave nothing: they are erased together.
-local function settle_one(K, letter, id, r, rest, armed, over)
+local function settle_one(K, letter, id, r, run, rest, armed, over)
   if cancel_waits(r) then
     -- Rule o: the cancel could not touch the holder's set; here it takes effect.
     call('HINCRBY', K.stats, 'cancelling', -1)
@@ -40,7 +40,7 @@ local function settle_one(K, letter, id, r, rest, armed, over)
     return 'o', 'discarded'
   elseif letter == 'b' then
     local code, text = string.match(rest, '^(%S+) (.*)$')
-    bury(K, id, r, code, attempts_plus_one(r), text)
+    bury(K, id, r, code, attempts_plus_one(r), text, run)
     return 'o', 'dead'
   end
   local free, attempts, due = be2_at(r, 5), be2_at(r, 7), be6_at(r, 17)
@@ -52,7 +52,7 @@ local function settle_one(K, letter, id, r, rest, armed, over)
   elseif letter == 's' then
     free, due, count = math.min(free + 1, 65535), due_in(rest), 'snoozed'
   end
-  call('HSET', K.jobs, id, rewrite(r, byte(r, 4), free, attempts, due))
+  call('HSET', K.jobs, id, rewrite(r, byte(r, 4), free, attempts, due, run))
   call('ZADD', K.due[priority_of(r) + 1], num(due), id)
   if not armed.due or due < armed.due then armed.due = due end
   return 'o', count
@@ -184,7 +184,8 @@ local function settle(K, first)
       replies[i] = 'm'
       quarantine(K, sub(members[i], 1, 16), r)
     else
-      replies[i], count = settle_one(K, letter, sub(members[i], 1, 16), r, sub(verdict, 24), armed, over)
+      local run = be6_at(members[i], 17)
+      replies[i], count = settle_one(K, letter, sub(members[i], 1, 16), r, run, sub(verdict, 24), armed, over)
     end
     if count then counts[count] = (counts[count] or 0) + 1 end
   end

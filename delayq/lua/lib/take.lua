@@ -80,7 +80,7 @@ local function take(K, priorities, count, bytes, small)
     end
   end
   if #unfit + #expired > 0 then check_ends(K) end
-  for i = 1, #taken do held[i] = taken[i] .. sub(records_taken[i], 11, 16) end
+  for i = 1, #taken do held[i] = taken[i] .. run_given(records_taken[i]) end
   if #held > 0 then call('SADD', K.held, unpack(held)) end
   -- The ids are the first of each set by rank, so they leave by rank.
   for _, l in ipairs(leaving) do
@@ -112,7 +112,7 @@ local function take_alone(K, id)
   if not call('ZSCORE', key, id) or byte(r, 4) < SOLO_AT then return {}, {} end
   if be6_at(r, 17) > now or (expires > 0 and expires <= now) then return {}, {} end
   call('ZREM', key, id)
-  call('SADD', K.held, id .. sub(r, 11, 16))
+  call('SADD', K.held, id .. run_given(r))
   return { id }, { r }
 end
 

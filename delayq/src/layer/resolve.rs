@@ -93,6 +93,9 @@ where
     }
 
     fn call(&mut self, mut request: JobRequest) -> Self::Future {
+        if request.resolved().is_some() {
+            return ResolveFuture { run: Some(self.inner.call(request)), unknown: None };
+        }
         let reason = match self.registry.lookup(request.name(), request.version()) {
             Lookup::Found(registered) => {
                 request.set_resolved(registered.clone());

@@ -13,6 +13,7 @@ use crate::error::{Error, ErrorKind};
 use crate::job::{JobRequest, Outcome};
 use crate::layer::{self, Attempts, JobService, PanicWatch, Panicked};
 use crate::limits::CLAIM_BYTES_MAX;
+use crate::registry::Lookup;
 use crate::store::ops::Claim;
 use crate::store::{Refusal, SessionId, Shard, Store};
 
@@ -166,8 +167,11 @@ impl ByHand {
     /// Runs a request through the stack; the store is not told.
     pub(crate) fn run(
         &self,
-        request: JobRequest,
+        mut request: JobRequest,
     ) -> impl Future<Output = Result<(Outcome, bool), Error>> + Send + use<> {
+        if let Lookup::Found(registered) = self.hub.registry.lookup(request.name(), request.version()) {
+            request.set_resolved(registered.clone());
+        }
         run(self.service.clone(), request)
     }
 }

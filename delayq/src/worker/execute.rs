@@ -47,17 +47,18 @@ pub(super) fn read(
     queue: &Arc<str>,
     registry: &Registry,
 ) -> Result<Claimed, (Member, Verdict)> {
+    let member = Member::new(&taken.id, taken.run);
     let Ok(record) = Record::decode(&taken.record) else {
-        // The claim has looked at the header; this is a record of another release. The run number is where it always is.
-        let run = taken.record.get(10..16).map_or(0, |bytes| bytes.iter().fold(0, |n, byte| n << 8 | u64::from(*byte)));
-        return Err((Member::new(&taken.id, run), undecodable("the record's header is of an unknown form")));
+        // The claim has looked at the header; this is a record of another release.
+        return Err((member, undecodable("the record's header is of an unknown form")));
     };
-    let member = Member::new(&taken.id, record.run);
     let envelope = Envelope::decode(&record.envelope).map_err(|malformed| (member, undecodable(malformed.0)))?;
-    let (name, timeout) = match registry.lookup(envelope.name, envelope.version) {
-        Lookup::Found(registered) => (Cow::Borrowed(registered.name), registered.timeout),
-        _ => (registry.intern(envelope.name), DEFAULT_TIMEOUT),
+    let registered = match registry.lookup(envelope.name, envelope.version) {
+        Lookup::Found(registered) => Some(registered.clone()),
+        _ => None,
     };
+    let name = registered.as_ref().map_or_else(|| registry.intern(envelope.name), |known| Cow::Borrowed(known.name));
+    let timeout = registered.as_ref().map_or(DEFAULT_TIMEOUT, |known| known.timeout);
     let age = Duration::from_millis((now_us / 1000).saturating_sub(record.enqueued_ms));
     let ending = Ending {
         extended: record.extended || record.attempts > 0 || record.crashes > 0,
@@ -72,14 +73,19 @@ pub(super) fn read(
         attempt: u32::from(record.attempts) + 1,
         attempts_max: record.attempts_max,
         free_returns: u32::from(record.free_returns),
-        run_token: record.run,
+        run_token: taken.run,
         due_ms: record.due_ms,
         enqueued_ms: record.enqueued_ms,
         claimed_us: now_us,
         trace_parent: envelope.trace_parent.map(str::to_owned),
         payload: record.envelope.slice(envelope.payload_at..),
     };
-    Ok(Claimed { member, request: JobRequest::new(meta), crashes: record.crashes, timeout, ending })
+    let mut request = JobRequest::new(meta);
+    if let Some(registered) = registered {
+        // Whatever the stack is made of: what leaves it is decided by the policy of the job's type.
+        request.set_resolved(registered);
+    }
+    Ok(Claimed { member, request, crashes: record.crashes, timeout, ending })
 }
 
 fn undecodable(why: &str) -> Verdict {

@@ -135,8 +135,10 @@ impl Runs for Claimed {
         self.jobs
             .iter()
             .map(|taken| {
-                let record = Record::decode(&taken.record).expect("only readable records are given");
-                Run { id: taken.id, member: Member::new(&taken.id, record.run), record }
+                let mut record = Record::decode(&taken.record).expect("only readable records are given");
+                // From here on the number of the run that was given out is what matters.
+                record.run = taken.run;
+                Run { id: taken.id, member: Member::new(&taken.id, taken.run), record }
             })
             .collect()
     }

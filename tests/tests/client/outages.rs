@@ -2,9 +2,12 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use delayq::Client;
+use delayq::engine::redis::{RedisEngine, Settings, Target};
+use delayq::store::{Prefix, Store};
 use delayq_redis_fixture::RedisServer;
 use delayq_tests::proxy::{Mode, Proxy};
 use delayq_tests::{eventually, server_and_client};
@@ -76,6 +79,22 @@ async fn b59_a_worker_whose_connections_were_killed_ten_times_hears_the_next_job
     settled(&client, 1).await;
     assert_eq!(client.stats(TASKS).await.unwrap().crashed_total, 0);
     stage.stop().await;
+}
+
+#[tokio::test]
+async fn a_broken_connection_costs_one_call() {
+    let (server, client) = server_and_client().await;
+    client.stats(TASKS).await.unwrap();
+    let engine = RedisEngine::connect(Target::parse(&server.url(), Settings::default()).unwrap()).await.unwrap();
+    let store = Store::new(Arc::new(engine), Prefix::default()).in_order();
+    let shard = store.shard(TASKS, 0).unwrap();
+    for _ in 0..5 {
+        store.pass(&shard).await.unwrap();
+        server.command(&["CLIENT", "KILL", "TYPE", "normal"]).unwrap();
+        // Whoever is the first to use it finds out; from then on nobody is given it again.
+        assert!(store.pass(&shard).await.is_err());
+        store.pass(&shard).await.unwrap();
+    }
 }
 
 #[tokio::test]

@@ -178,7 +178,7 @@ impl Player {
                 "claim",
                 [
                     Reply::Bytes(code),
-                    _,
+                    Reply::Int(now_us),
                     _,
                     Reply::Int(timer),
                     _,
@@ -199,7 +199,8 @@ impl Player {
                 let Some(seat) = self.seats.iter().position(|seat| seat.id[..] == call.args[0]) else { return };
                 for (id, record) in ids.as_chunks::<16>().0.iter().zip(records) {
                     let Reply::Bytes(record) = record else { continue };
-                    let member = [id, &record[10..16]].concat();
+                    let now = (*now_us as u64 / 1000).to_be_bytes();
+                    let member = [&id[..], (&record[10..16]).max(&now[2..])].concat();
                     remember(&mut self.held, (seat, member), if self.crowd { 400 } else { REMEMBERED });
                 }
             }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use delayq::ErrorKind;
+use delayq::envelope::Record;
 use delayq::limits::CLAIM_MAX;
 use delayq::store::ops::{Claim, End, Found, NewJob, Place, Settled, Verdict};
 use delayq::store::{Member, Refusal};
@@ -54,7 +55,9 @@ async fn claimed_jobs_are_held_and_wait_no_more(world: &World) {
     assert_eq!(world.place(&id(2)).await, Some(Place::Due));
     let held = world.read(&hand.held_name()).await.unwrap();
     assert_eq!(held, delayq_tests::store_kit::Value::Set(BTreeSet::from([run.member.as_bytes().to_vec()])));
-    assert!(world.record(&id(1)).await == run.record, "a claim writes no record");
+    let stored = world.record(&id(1)).await;
+    assert!(stored.run <= run.record.run && run.record.run <= world.now_ms().await, "d: the clock is the floor");
+    assert!(Record { run: run.record.run, ..stored } == run.record, "a claim writes no record");
 }
 
 async fn h_no_job_is_ever_early(world: &World) {

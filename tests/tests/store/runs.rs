@@ -1,11 +1,12 @@
 //! Rule d: run numbers never repeat for an id, and rise.
 
-use delayq::store::ops::{Rescue, Verdict};
+use delayq::store::ops::{Rescue, Settled, Verdict};
 use delayq_tests::store_kit::{With, World, id, job};
 
 delayq_tests::store_cases!(
     d_run_numbers_rise_through_everything_that_can_happen,
     d_a_rolled_back_record_gets_no_old_number,
+    d_a_claim_that_was_rolled_back_is_given_out_under_another_number,
     d_a_clock_that_was_set_back_repeats_no_number,
 );
 
@@ -61,8 +62,23 @@ async fn d_a_rolled_back_record_gets_no_old_number(world: &World) {
     // A failover to a replica that lagged: record and due set are those of before, their first run ran elsewhere.
     world.set_field("jobs", id(1), Some(backup)).await;
     world.sleep_until(last + 1).await;
-    hand.run_one(Verdict::HandBack).await;
     assert!(hand.take_one().await.record.run > last, "the clock is the floor of run numbers");
+}
+
+async fn d_a_claim_that_was_rolled_back_is_given_out_under_another_number(world: &World) {
+    world.create(&[job(1)]).await;
+    let due = world.read("due:5").await;
+    let mut hand = world.open().await;
+    let first = hand.take_one().await;
+    // A server that came back without its last writes: nobody holds the job, and it waits as it did before it was claimed.
+    world.write(&hand.held_name(), None).await;
+    world.write("due:5", due).await;
+    world.sleep_until(first.record.run + 1).await;
+    let second = hand.take_one().await;
+    assert!(second.record.run > first.record.run, "{} after {}", second.record.run, first.record.run);
+    // The run that the server has forgotten can end nothing; the one that it knows can.
+    assert_eq!(hand.settle(&first, Verdict::Done).await, Settled::NotHeld);
+    assert_eq!(hand.settle(&second, Verdict::Done).await, Settled::Accepted);
 }
 
 async fn d_a_clock_that_was_set_back_repeats_no_number(world: &World) {

@@ -296,8 +296,11 @@ async fn a_whole_stack_of_ones_own_is_used_and_its_errors_and_panics_are_retried
     let worker = Running::start(worker);
     let job = client.enqueue::<Probe>().send(probe("a", Act::Fail)).await.unwrap();
     // The second attempt ends in the panic of the layer, so the handler sees the first and the third.
-    let attempts: Vec<u32> = runs.take(2).await.into_iter().map(|run| run.attempt).collect();
-    assert_eq!(attempts, [1, 3]);
+    let seen = runs.take(2).await;
+    assert_eq!([seen[0].attempt, seen[1].attempt], [1, 3]);
+    // By the type's own backoff, 50 ms each; the default would be 5 s and 10 s.
+    let waited = seen[1].at - seen[0].at;
+    assert!(waited < Duration::from_secs(4), "{waited:?}");
     let letter =
         eventually("the dead letter", || async { client.dead_letters("default").get(job.id()).await.unwrap() }).await;
     assert_eq!(letter.attempts, 3);

@@ -28,6 +28,10 @@ pub(super) struct Live {
 }
 
 impl Live {
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Relaxed)
+    }
+
     pub(super) fn mark_broken(&self) {
         self.broken.store(true, Ordering::Relaxed);
     }
@@ -47,7 +51,7 @@ impl ManageConnection for Manager {
     }
 
     fn has_broken(&self, live: &mut Live) -> bool {
-        live.broken.load(Ordering::Relaxed)
+        live.is_broken()
     }
 }
 

@@ -61,16 +61,25 @@ impl RedisEngine {
 
     /// A connection to share: cloned out of the pool, so that the slot is free again before the first await.
     async fn connection(&self) -> Result<Live, Error> {
-        let error = match self.pool.get().await {
-            Ok(slot) => return Ok(slot.clone()),
-            Err(RunError::User(error)) => self.target.connect_failure(&error),
-            Err(RunError::TimedOut) => match self.last_error.take() {
-                Some(error) => self.target.connect_failure(&error),
-                None => Error::new(
-                    ErrorKind::Unreachable,
-                    format!("no connection to {} within {:?}", self.target, self.target.settings.connect_timeout),
-                ),
-            },
+        let error = loop {
+            match self.pool.get().await {
+                // The pool looks at a connection only when it is put back: one that broke meanwhile goes back now, and out of it.
+                Ok(slot) if slot.is_broken() => drop(slot),
+                Ok(slot) => return Ok(slot.clone()),
+                Err(RunError::User(error)) => break self.target.connect_failure(&error),
+                Err(RunError::TimedOut) => {
+                    break match self.last_error.take() {
+                        Some(error) => self.target.connect_failure(&error),
+                        None => Error::new(
+                            ErrorKind::Unreachable,
+                            format!(
+                                "no connection to {} within {:?}",
+                                self.target, self.target.settings.connect_timeout
+                            ),
+                        ),
+                    };
+                }
+            }
         };
         // A server that answers and refuses, for one reason or another, leaves the connections that there are alone.
         if error.kind() == ErrorKind::Unreachable {

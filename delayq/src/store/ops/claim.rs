@@ -49,18 +49,25 @@ pub struct Claimed {
 pub struct Taken {
     /// Its id.
     pub id: [u8; 16],
+    /// The number of the run that it was given out for.
+    pub run: u64,
     /// Its record.
     pub record: Bytes,
 }
 
-/// Puts the ids of an answer, one after the other, and its records together.
-fn taken(ids: &[u8], records: Vec<Reply>) -> Option<Vec<Taken>> {
+/// Puts the ids of an answer, one after the other, and its records together. A run has its record's number, or the store's
+/// clock where that is higher: after a rollback a number given out before must not come again.
+fn taken(ids: &[u8], records: Vec<Reply>, now_ms: u64) -> Option<Vec<Taken>> {
     let (ids, rest) = ids.as_chunks::<16>();
     if !rest.is_empty() || ids.len() != records.len() {
         return None;
     }
     let job = |(id, record): (&[u8; 16], Reply)| match record {
-        Reply::Bytes(record) => Some(Taken { id: *id, record: Bytes::from(record) }),
+        Reply::Bytes(record) => {
+            // Where it is in every form of the header, those of other releases too.
+            let stored = record.get(10..16).map_or(0, |run| run.iter().fold(0, |n, byte| n << 8 | u64::from(*byte)));
+            Some(Taken { id: *id, run: stored.max(now_ms), record: Bytes::from(record) })
+        }
         _ => None,
     };
     ids.iter().zip(records).map(job).collect()
@@ -99,7 +106,8 @@ impl Store {
         let solo = answer.bytes()?.try_into().ok();
         let settled = packed.read("claim", &answer.bytes()?)?;
         let (ids, records) = (answer.bytes()?, answer.list()?);
-        let jobs = taken(&ids, records).ok_or_else(|| reply::odd("claim", "ids and records that don't go together"))?;
+        let jobs = taken(&ids, records, now_us / 1000)
+            .ok_or_else(|| reply::odd("claim", "ids and records that don't go together"))?;
         let timer = u64::try_from(wait_us).ok().map(|us| (Duration::from_micros(us), timer_ms));
         Ok(Ok(Claimed { now_us, paused, timer, more, solo, settled, jobs }))
     }
@@ -111,15 +119,17 @@ mod tests {
 
     #[test]
     fn ids_and_records_go_together_or_are_refused() {
-        let records = || vec![Reply::Bytes(b"first".to_vec()), Reply::Bytes(Vec::new())];
+        let numbered = [&[1; 10][..], &[0, 0, 0, 0, 1, 2], b"rest"].concat();
+        let records = || vec![Reply::Bytes(numbered.clone()), Reply::Bytes(Vec::new())];
         let ids = [[1; 16], [2; 16]].concat();
-        let jobs = taken(&ids, records()).expect("two of each");
-        let seen: Vec<(u8, usize)> = jobs.iter().map(|job| (job.id[0], job.record.len())).collect();
-        assert_eq!(seen, [(1, 5), (2, 0)]);
-        assert!(taken(&[], Vec::new()).expect("none").is_empty());
+        let jobs = taken(&ids, records(), 77).expect("two of each");
+        let seen: Vec<(u8, u64, usize)> = jobs.iter().map(|job| (job.id[0], job.run, job.record.len())).collect();
+        assert_eq!(seen, [(1, 258, 20), (2, 77, 0)]);
+        assert_eq!(taken(&ids, records(), 259).expect("two of each")[0].run, 259);
+        assert!(taken(&[], Vec::new(), 0).expect("none").is_empty());
         for ids in [&ids[..16], &ids[..31], &[], &[3; 48][..]] {
-            assert!(taken(ids, records()).is_none(), "{} bytes of ids", ids.len());
+            assert!(taken(ids, records(), 0).is_none(), "{} bytes of ids", ids.len());
         }
-        assert!(taken(&ids[..16], vec![Reply::Nil]).is_none(), "a record that is none");
+        assert!(taken(&ids[..16], vec![Reply::Nil], 0).is_none(), "a record that is none");
     }
 }
