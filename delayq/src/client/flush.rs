@@ -1,11 +1,14 @@
-//! Sends that are in flight at once share calls: one task a queue collects them, sends them, and tries again.
+//! Sends that are in flight at once share calls: one task a queue collects them, sends them, and tries again. Two calls may be under way.
 //!
 //! A batch belongs to that task, never to a caller's future: a caller that goes away takes nothing with it.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::{Error, ErrorKind};
@@ -15,6 +18,11 @@ use crate::store::{Shard, Store};
 
 const PAUSE_FIRST: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
+
+/// How many calls of a queue may be under way: the store works on one while the other is on its way.
+pub(super) const CALLS_MAX: usize = 2;
+/// How many jobs make a second call worth its cost; fewer wait for the first to be answered, and for company.
+const WORTH_A_CALL: usize = 16;
 
 /// What became of each job of a parcel.
 pub(super) type Results = Vec<Result<Sent, Error>>;
@@ -87,7 +95,8 @@ impl Flushers {
         }
         let (task, parcels) = mpsc::channel(SEND_BACKLOG_MAX);
         by_queue.insert(shard.queue().to_owned(), task.clone());
-        tokio::spawn(Flusher { store: self.store.clone(), shard: shard.clone(), parcels }.run());
+        let (store, shard) = (self.store.clone(), shard.clone());
+        tokio::spawn(Flusher { store, shard, parcels, batch: Vec::new(), left_over: None }.run());
         task
     }
 }
@@ -96,40 +105,58 @@ struct Flusher {
     store: Store,
     shard: Shard,
     parcels: mpsc::Receiver<Parcel>,
+    /// What goes into the next call.
+    batch: Vec<Parcel>,
+    /// What no longer fitted into it.
+    left_over: Option<Parcel>,
 }
 
 impl Flusher {
-    /// Until the client is gone: what came in while one call was under way makes up the next.
+    /// Until the client is gone: what came in while calls were under way makes up the next.
     async fn run(mut self) {
-        let mut left_over = None;
+        let (store, shard) = (self.store.clone(), self.shard.clone());
+        let mut calls = FuturesUnordered::new();
+        // Many send at once: it pays to let them run between two calls.
+        let mut crowded = false;
         loop {
-            let first = match left_over.take() {
-                Some(parcel) => parcel,
-                None => match self.parcels.recv().await {
-                    Some(parcel) => parcel,
+            self.fill();
+            let jobs: usize = self.batch.iter().map(|parcel| parcel.jobs.len()).sum();
+            if jobs > 0 && (calls.is_empty() || (calls.len() < CALLS_MAX && jobs >= WORTH_A_CALL)) {
+                crowded = jobs >= WORTH_A_CALL;
+                calls.push(send_batch(&store, &shard, std::mem::take(&mut self.batch)));
+                // It is sent by being polled.
+                let polled = std::future::poll_fn(|cx| Poll::Ready(calls.poll_next_unpin(cx))).await;
+                debug_assert!(!matches!(polled, Poll::Ready(None)), "a call was put in");
+            } else if calls.next().await.is_none() {
+                match self.parcels.recv().await {
+                    Some(parcel) => self.left_over = Some(parcel),
                     None => return,
-                },
-            };
-            let (batch, next) = self.collect(first);
-            left_over = next;
-            send_batch(&self.store, &self.shard, batch).await;
+                }
+            }
+            if crowded {
+                // Those who were answered run first: what they send next goes into the next call.
+                tokio::task::yield_now().await;
+            }
         }
     }
 
-    /// What fits into one call, and the first parcel that no longer did.
-    fn collect(&mut self, first: Parcel) -> (Vec<Parcel>, Option<Parcel>) {
-        let (mut count, mut bytes) = (first.jobs.len(), first.bytes());
-        let mut batch = vec![first];
+    /// Takes what is there, up to what fits into one call.
+    fn fill(&mut self) {
+        let (mut count, mut bytes) = self
+            .batch
+            .iter()
+            .fold((0, 0), |(count, bytes), parcel| (count + parcel.jobs.len(), bytes + parcel.bytes()));
         while count < SEND_BATCH_MAX {
-            let Ok(parcel) = self.parcels.try_recv() else { break };
-            if count + parcel.jobs.len() > SEND_BATCH_MAX || bytes + parcel.bytes() > SEND_BATCH_BYTES_MAX {
-                return (batch, Some(parcel));
+            let Some(parcel) = self.left_over.take().or_else(|| self.parcels.try_recv().ok()) else { return };
+            let (more, longer) = (parcel.jobs.len(), parcel.bytes());
+            if count > 0 && (count + more > SEND_BATCH_MAX || bytes + longer > SEND_BATCH_BYTES_MAX) {
+                self.left_over = Some(parcel);
+                return;
             }
-            count += parcel.jobs.len();
-            bytes += parcel.bytes();
-            batch.push(parcel);
+            count += more;
+            bytes += longer;
+            self.batch.push(parcel);
         }
-        (batch, None)
     }
 }
 

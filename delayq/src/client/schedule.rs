@@ -1,10 +1,12 @@
 //! Scheduling: a builder that says when and how, then the jobs.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 #[cfg(feature = "testing")]
@@ -12,9 +14,10 @@ use std::borrow::Cow;
 
 #[cfg(feature = "testing")]
 use bytes::Bytes;
+use futures_util::future::Either;
 
 use super::Client;
-use super::flush::parcels;
+use super::flush::{CALLS_MAX, Results, parcels};
 use super::handle::JobHandle;
 use crate::clock::{When, delay_ms};
 use crate::envelope;
@@ -290,16 +293,29 @@ async fn send_encoded<J: JobType>(
     match client.shard(&queue) {
         Ok(shard) => {
             let mut unsent: Option<Error> = None;
+            let mut under_way = VecDeque::with_capacity(CALLS_MAX);
             for parcel in parcels(jobs) {
+                if under_way.len() == CALLS_MAX {
+                    unsent = land(&mut under_way, &mut results).await.or(unsent);
+                }
                 if let Some(error) = &unsent {
+                    while !under_way.is_empty() {
+                        land(&mut under_way, &mut results).await;
+                    }
                     results.extend(parcel.iter().map(|_| Err(error.again())));
                     continue;
                 }
                 let deadline = Instant::now() + client.inner.send_deadline;
-                let answers = client.inner.flushers.send(&shard, parcel, deadline).await;
-                // Where one call got no answer in all its time, the caller doesn't wait for each of the others too.
-                unsent = unanswered(&answers);
-                results.extend(answers);
+                let mut call = Box::pin(client.inner.flushers.send(&shard, parcel, deadline));
+                // Handed over by being polled; the flushing task does the rest.
+                let call = match futures_util::poll!(call.as_mut()) {
+                    Poll::Ready(answers) => Either::Left(std::future::ready(answers)),
+                    Poll::Pending => Either::Right(call),
+                };
+                under_way.push_back(call);
+            }
+            while !under_way.is_empty() {
+                land(&mut under_way, &mut results).await;
             }
         }
         Err(error) => results.extend(jobs.iter().map(|_| Err(error.again()))),
@@ -312,6 +328,18 @@ async fn send_encoded<J: JobType>(
         .into_iter()
         .map(|answer| answer.or_else(|| sent.next()).unwrap_or_else(|| Err(Error::corrupt("a send got no answer"))))
         .collect()
+}
+
+/// Waits for the first of the calls under way. Where it got no answer in all its time, the caller doesn't wait for each of those
+/// to come too: the error for them.
+async fn land<F: Future<Output = Results> + Unpin>(
+    under_way: &mut VecDeque<F>,
+    results: &mut Results,
+) -> Option<Error> {
+    let answers = under_way.pop_front()?.await;
+    let unsent = unanswered(&answers);
+    results.extend(answers);
+    unsent
 }
 
 /// What becomes of the jobs that would have come next, if none of these got an answer of the store's.

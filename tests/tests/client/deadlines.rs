@@ -91,9 +91,10 @@ async fn b56_a_store_that_falls_silent_is_unknown_in_time_and_recovers_when_heal
         }
     }
     in_time(started, "1,000 sends");
-    assert!(unknown > 0, "the first call was on its way");
+    assert!(unknown > 0, "calls were on their way");
+    // Two at most, of up to 200 jobs each.
     assert!(
-        unknown <= 200,
+        unknown <= 400,
         "{unknown} unknown, {unreachable} unreachable: what was never sent is known not to be there"
     );
     let started = Instant::now();
