@@ -47,8 +47,11 @@ pub(crate) static MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "no-run-bump",
-        about: "a job that is taken back keeps its run number",
-        changes: &[(".. be6(next_run(r)) .. be6(due)", ".. sub(r, 11, 16) .. be6(due)")],
+        about: "a job that is taken back keeps its run number, and is given out under it again",
+        changes: &[
+            (".. be6(next_run(r, run)) .. be6(due)", ".. sub(r, 11, 16) .. be6(due)"),
+            ("  return now_run\nend", "  return sub(r, 11, 16)\nend"),
+        ],
         under: "kill-after-claim",
     },
     Mutant {
