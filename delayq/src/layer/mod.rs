@@ -5,7 +5,7 @@
 //! 1. [`TraceLayer`]: a span a run, and an event for how it ended
 //! 2. [`MetricsLayer`]: how many, how long, how late
 //! 3. [`ResolveLayer`]: finds the registered type and its policy; what is unknown ends here
-//! 4. [`PersistentRetryLayer`]: turns an error and the job's policy into an [`Outcome`]; it never calls again
+//! 4. [`PersistentRetryLayer`]: turns an error and the job's policy into an [`Outcome`](crate::Outcome); it never calls again
 //! 5. [`CatchPanicLayer`]: a panic becomes an error
 //! 6. the layers given to [`Worker::layer`](crate::Worker::layer)
 //! 7. [`TimeoutLayer`]: the run's own time, not what it waited for in a layer of yours
