@@ -5,6 +5,7 @@ mod cli;
 mod dice;
 mod faults;
 mod history;
+mod joining;
 mod judge;
 mod producer;
 mod run;

@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use crate::dice::Dice;
 use crate::history::{Ending, Journal, What, When, clock_off_ms};
+use crate::joining::{builder, join};
 use crate::sender::{Answer, Order, cancel, send};
 use crate::work::{Garbled, Plan, Stranger, Task, TaskOfTomorrow};
 
@@ -47,18 +48,10 @@ pub(crate) async fn run(args: ProducerArgs) -> Result<(), BoxError> {
     let journal = Arc::new(Journal::open(&args.history, &args.name)?);
     let mut term = signal(SignalKind::terminate())?;
     journal.tell(What::Up { pid: std::process::id(), lease_ms: 0, clock_off_ms: clock_off_ms() });
-    let client = loop {
-        match connect(&args).await {
-            Ok(client) => break client,
-            Err(error) if error.is_temporary() => {
-                journal.tell(What::Alarm { text: format!("can't start yet: {:?}: {error}", error.kind()) });
-                tokio::select! {
-                    _ = term.recv() => return Ok(()),
-                    () = tokio::time::sleep(Duration::from_millis(100)) => {}
-                }
-            }
-            Err(error) => return Err(error.into()),
-        }
+    let patient = builder(args.response_ms).send_deadline(Duration::from_millis(args.deadline_ms));
+    let client = tokio::select! {
+        _ = term.recv() => return Ok(()),
+        joined = join(patient, &args.url, &journal) => joined?,
     };
     let mut dice = Dice::new(args.seed);
     let mut sends = JoinSet::new();
@@ -77,15 +70,6 @@ pub(crate) async fn run(args: ProducerArgs) -> Result<(), BoxError> {
         ended?;
     }
     Ok(())
-}
-
-async fn connect(args: &ProducerArgs) -> Result<Client, delayq::Error> {
-    Client::builder()
-        .connect_timeout(Duration::from_millis(args.response_ms))
-        .response_timeout(Duration::from_millis(args.response_ms))
-        .send_deadline(Duration::from_millis(args.deadline_ms))
-        .connect(&args.url)
-        .await
 }
 
 /// One job of the mix, from its send to what its sender still does with it.

@@ -16,6 +16,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::history::{Journal, What, checksum, clock_off_ms};
+use crate::joining::{builder, join};
 use crate::work::{QUEUE, Task};
 use crate::world::watch_this_process;
 
@@ -51,17 +52,7 @@ pub(crate) async fn run(args: WorkerArgs) -> Result<(), BoxError> {
     if let Some(count) = args.come_and_go {
         return come_and_go(&args, count).await;
     }
-    let client = loop {
-        match connect(&args).await {
-            Ok(client) => break client,
-            // As a supervisor would: a worker that starts while the store is away comes back until it is there.
-            Err(error) if error.is_temporary() => {
-                journal.tell(What::Alarm { text: format!("can't start yet: {:?}: {error}", error.kind()) });
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
-            Err(error) => return Err(error.into()),
-        }
-    };
+    let client = join(builder(args.response_ms), &args.url, &journal).await?;
     let traced = Arc::new(Journal::open(&args.history, &args.name)?);
     stacked(worker(&args, client), journal, traced).run().await?;
     Ok(())
@@ -79,14 +70,6 @@ fn stacked(worker: Worker, journal: Journal, traced: Arc<Journal>) -> Worker {
     })
 }
 
-async fn connect(args: &WorkerArgs) -> Result<Client, delayq::Error> {
-    Client::builder()
-        .connect_timeout(Duration::from_millis(args.response_ms))
-        .response_timeout(Duration::from_millis(args.response_ms))
-        .connect(&args.url)
-        .await
-}
-
 fn worker(args: &WorkerArgs, client: Client) -> Worker {
     Worker::new(client)
         .queues([QUEUE])
@@ -97,7 +80,7 @@ fn worker(args: &WorkerArgs, client: Client) -> Worker {
 
 /// Many workers that start and stop, a few at once.
 async fn come_and_go(args: &WorkerArgs, count: u64) -> Result<(), BoxError> {
-    let client = connect(args).await?;
+    let client = builder(args.response_ms).connect(&args.url).await?;
     let journal = Arc::new(Journal::open(&args.history, &args.name)?);
     let mut going = tokio::task::JoinSet::new();
     for _ in 0..count {

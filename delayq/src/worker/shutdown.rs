@@ -33,36 +33,55 @@ impl Stop {
 
 /// The first SIGTERM or ctrl-c; from then on a second one ends the process at once.
 pub(super) async fn signal() {
-    let code = next_signal().await;
+    // One pair of ears for both: the second signal is heard however soon after the first it comes.
+    let mut signals = Signals::new();
+    let code = signals.next().await;
     tokio::spawn(async move {
         tracing::info!("stopping: running jobs have the grace period; a second signal exits at once");
-        next_signal().await;
+        signals.next().await;
         tracing::warn!("a second signal: exiting at once; running jobs come back when the lease runs out");
         std::process::exit(code);
     });
 }
 
-/// The exit code that shells give to the signal that came.
+/// Listens from its making on.
 #[cfg(unix)]
-async fn next_signal() -> i32 {
-    use tokio::signal::unix::{SignalKind, signal};
-    match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
-        (Ok(mut terminate), Ok(mut interrupt)) => tokio::select! {
+struct Signals(Option<(tokio::signal::unix::Signal, tokio::signal::unix::Signal)>);
+
+#[cfg(unix)]
+impl Signals {
+    fn new() -> Signals {
+        use tokio::signal::unix::{SignalKind, signal};
+        Signals(signal(SignalKind::terminate()).and_then(|term| Ok((term, signal(SignalKind::interrupt())?))).ok())
+    }
+
+    /// The exit code that shells give to the signal that came.
+    async fn next(&mut self) -> i32 {
+        let Some((terminate, interrupt)) = &mut self.0 else {
+            tracing::warn!("signals can't be received here: the worker ends with its process only");
+            return std::future::pending().await;
+        };
+        tokio::select! {
             _ = terminate.recv() => 128 + 15,
             _ = interrupt.recv() => 128 + 2,
-        },
-        _ => {
-            tracing::warn!("signals can't be received here: the worker ends with its process only");
-            std::future::pending().await
         }
     }
 }
 
 #[cfg(not(unix))]
-async fn next_signal() -> i32 {
-    if tokio::signal::ctrl_c().await.is_err() {
-        tracing::warn!("ctrl-c can't be received here: the worker ends with its process only");
-        std::future::pending::<()>().await;
+struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    fn new() -> Signals {
+        Signals
     }
-    130
+
+    async fn next(&mut self) -> i32 {
+        if tokio::signal::ctrl_c().await.is_err() {
+            tracing::warn!("ctrl-c can't be received here: the worker ends with its process only");
+            std::future::pending::<()>().await;
+        }
+        130
+    }
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use delayq::envelope::Record;
 use delayq::{Client, Job, JobContext, JobError, JobId, JobResult, Worker, delayed_job};
 use delayq_redis_fixture::RedisServer;
-use delayq_tests::{Running, soon};
+use delayq_tests::{Running, eventually, soon};
 use redis::aio::MultiplexedConnection;
 use tokio::sync::{Semaphore, mpsc};
 
@@ -170,6 +170,11 @@ impl Stage {
     /// Lets so many waiting tasks go on.
     pub(crate) fn open(&self, tasks: usize) {
         self.gate.add_permits(tasks);
+    }
+
+    /// Waits until all who were let go have gone on.
+    pub(crate) async fn passed(&self) {
+        eventually("they went through the gate", || async { (self.gate.available_permits() == 0).then_some(()) }).await;
     }
 
     pub(crate) async fn stop(self) {
