@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use delayq::{Client, ErrorKind, JobStatus};
 use delayq_redis_fixture::RedisServer;
-use delayq_tests::{eventually, server_and_client};
+use delayq_tests::{PATIENCE, eventually, server_and_client};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::kit::{Act, Raw, Stage, TASKS, does, pass, settled};
 
@@ -69,7 +70,7 @@ async fn b60_a_server_that_is_read_only_for_a_while_costs_no_attempt() {
     let refused = short.enqueue().send(pass(99)).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused:?}");
     assert!(refused.is_temporary() && !refused.is_unknown());
-    // The run ends while nothing can be written.
+    // The run ends while nothing can be written. Three seconds of it are what is tested.
     stage.open(1);
     tokio::time::sleep(Duration::from_millis(2700)).await;
     assert!(matches!(held.status().await.unwrap(), JobStatus::Running { .. }), "reading works all along");
@@ -107,6 +108,7 @@ async fn b63_a_server_that_is_busy_with_a_foreign_script_is_waited_for() {
     let refused = short.enqueue().send(pass(99)).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused:?}");
     let sends = send_many(&client, 50);
+    // Longer than one answer may take: time itself is what is tested.
     tokio::time::sleep(Duration::from_secs(2)).await;
     server.command(&["SCRIPT", "KILL"]).unwrap();
     let healed = Instant::now();
@@ -127,11 +129,13 @@ async fn b63_a_server_that_sleeps_for_three_seconds_is_waited_for() {
     let mut stage = Stage::start(&client);
     client.enqueue().send(pass(1000)).await.unwrap();
     stage.next().await;
-    let mut raw = Raw::connect(&server).await;
-    let asleep = tokio::spawn(async move { raw.ask::<()>(&[b"DEBUG", b"SLEEP", b"3"]).await });
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    let mut bed = tokio::net::TcpStream::connect(("127.0.0.1", server.port())).await.unwrap();
+    // Once it is written, it comes before whatever is sent from here on.
+    bed.write_all(b"DEBUG SLEEP 3\r\n").await.unwrap();
     let sends = send_many(&client, 50);
-    asleep.await.unwrap();
+    let mut awake = [0; 5];
+    bed.read_exact(&mut awake).await.unwrap();
+    assert_eq!(&awake, b"+OK\r\n");
     let healed = Instant::now();
     for send in sends {
         send.await.unwrap();
@@ -200,8 +204,16 @@ async fn b69_a_full_server_refuses_new_jobs_at_once_and_finishes_old_ones() {
     stage.stop().await;
 }
 
+/// How many connections the server has turned away.
+async fn rejected(connection: &mut redis::aio::MultiplexedConnection) -> u64 {
+    let told: String = redis::cmd("INFO").arg("stats").query_async(connection).await.unwrap();
+    let line = told.lines().find_map(|line| line.strip_prefix("rejected_connections:"));
+    line.unwrap().trim().parse().unwrap()
+}
+
 #[tokio::test]
 async fn b64_a_server_with_too_many_clients_is_unavailable_and_then_works() {
+    let started = Instant::now();
     let server = RedisServer::start_with(&["--maxclients", "6"]).unwrap();
     let client = Client::connect(&server.url()).await.unwrap();
     client.schedule(Duration::from_secs(60)).send(pass(1)).await.unwrap();
@@ -219,7 +231,13 @@ async fn b64_a_server_with_too_many_clients_is_unavailable_and_then_works() {
     // A worker that finds no room waits for it.
     let mut stage = Stage::start(&client);
     client.enqueue().send(pass(2)).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    let mut one = others.swap_remove(0);
+    let turned_away = rejected(&mut one).await;
+    while rejected(&mut one).await == turned_away {
+        tokio::task::yield_now().await;
+        assert!(started.elapsed() < PATIENCE, "nobody is turned away");
+    }
+    drop(one);
     others.clear();
     let room = Instant::now();
     assert_eq!(stage.next().await.n, 2);
