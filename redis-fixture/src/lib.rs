@@ -1,5 +1,7 @@
 //! A private redis-server: started on a free loopback port in a folder of its own, stopped when it is dropped.
 
+pub mod proxy;
+
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};

@@ -1,7 +1,6 @@
 //! What delayq's suites share: servers, waiting for signals, workers that stop with their test.
 
 pub mod process;
-pub mod proxy;
 pub mod store_kit;
 
 use std::future::Future;

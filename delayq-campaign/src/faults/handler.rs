@@ -11,7 +11,7 @@ use super::{Fault, Seen, built};
 use crate::history::{Ending, What};
 use crate::sender::{Order, send};
 use crate::work::{Garbled, Plan, QUEUE, Stranger, Task, TaskOfTomorrow};
-use crate::world::{Blow, Kind, World};
+use crate::world::{Blow, End, Kind, World};
 
 pub(super) fn faults() -> Vec<Fault> {
     vec![
@@ -248,7 +248,7 @@ async fn rescuer_killed(world: &mut World) -> Result<Seen, BoxError> {
     for _ in 0..2 {
         let name = world.add_worker().await?;
         if let Some(proxy) = &world.proc(&name)?.proxy {
-            proxy.strike(Blow::HoldReply, &needles, 1);
+            proxy.strike(Blow::Reply { keep: 0, end: End::Silence }, &needles, 1);
         }
         rescuers.push(name);
     }

@@ -9,7 +9,7 @@ use super::{Fault, Seen, built};
 use crate::history::What;
 use crate::sender::{Answer, Order, send};
 use crate::work::{Plan, Task};
-use crate::world::{Blow, Kind, Mode, Proxy, Setup, World};
+use crate::world::{Blow, End, Kind, Mode, Proxy, Setup, World};
 
 pub(super) fn faults() -> Vec<Fault> {
     vec![
@@ -69,7 +69,7 @@ async fn for_a_while(world: &mut World, mode: Mode, ms: u64) -> Result<u64, BoxE
 async fn slow(world: &mut World) -> Result<Seen, BoxError> {
     world.tell(What::Slack { ms: 10_000, why: "each call takes 200 ms and more".to_owned() });
     let ms = world.dice.between(3000, 6000);
-    let pieces = for_a_while(world, Mode::Delay(70, 60), ms).await?;
+    let pieces = for_a_while(world, Mode::Delay { least_ms: 70, jitter_ms: 60 }, ms).await?;
     Ok(Seen::when(pieces > 0, format!("{pieces} pieces were delayed by 70 to 130 ms, in {ms} ms")))
 }
 
@@ -87,10 +87,10 @@ async fn reset_at_each_byte(world: &mut World) -> Result<Seen, BoxError> {
             false => (0..=bytes).collect(),
         };
         for at in positions {
-            hits += strike_once(world, script, kind, Blow::ResetReplyAt(at as usize), 900).await?;
+            hits += strike_once(world, script, kind, Blow::Reply { keep: at as usize, end: End::Reset }, 900).await?;
         }
         // And one that never arrives.
-        hits += strike_once(world, script, kind, Blow::LoseRequest, 900).await?;
+        hits += strike_once(world, script, kind, Blow::Request { keep: 0, end: End::Reset }, 900).await?;
     }
     world.calm(Some("claims"));
     Ok(Seen::when(hits > 0, format!("{hits} replies were cut by a reset")))
@@ -160,7 +160,7 @@ async fn truncated(world: &mut World) -> Result<Seen, BoxError> {
     let mut hits = 0;
     for (script, kind, bytes) in ANSWERS {
         let at = world.dice.between(1, bytes - 1) as usize;
-        hits += strike_once(world, script, kind, Blow::TruncateReplyAt(at), 1500).await?;
+        hits += strike_once(world, script, kind, Blow::Reply { keep: at, end: End::Silence }, 1500).await?;
     }
     world.rest_ms(2500).await?;
     Ok(Seen::when(hits > 0, format!("{hits} replies ended in the middle")))
@@ -180,7 +180,7 @@ async fn lost_enqueue_reply(world: &mut World) -> Result<Seen, BoxError> {
     let digests = digests(&["enqueue"]);
     let needles: Vec<&str> = digests.iter().map(String::as_str).collect();
     let before = struck(world, Kind::Producer);
-    each(world, Kind::Producer, |proxy| proxy.strike(Blow::ResetReplyAt(0), &needles, 20));
+    each(world, Kind::Producer, |proxy| proxy.strike(Blow::Reply { keep: 0, end: End::Reset }, &needles, 20));
     // A client of the campaign's own gives up early, and sends again as the documents say.
     let seed = world.dice.roll();
     let proxy = Proxy::start(world.servers.port(), seed).await?;
@@ -199,7 +199,7 @@ async fn lost_enqueue_reply(world: &mut World) -> Result<Seen, BoxError> {
         // Where the script is changed on its way, the server never knows its digest: the answer to its text is what must be lost.
         let text = "call('HSETNX', K.jobs, id";
         let needle = if world.setup.mutant.is_some() { text } else { needles[0] };
-        proxy.strike(Blow::ResetReplyAt(0), &[needle], 30);
+        proxy.strike(Blow::Reply { keep: 0, end: End::Reset }, &[needle], 30);
         let first = send(&journal, &client, Task::new(nth, Plan::Well), &order).await;
         proxy.spare();
         hits += u64::from(first == Answer::Unknown && proxy.struck() > before);

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::{Fault, Seen, built};
 use crate::history::What;
 use crate::work::{Plan, Task};
-use crate::world::{Blow, World};
+use crate::world::{Blow, End, World};
 
 pub(super) fn faults() -> Vec<Fault> {
     vec![
@@ -195,7 +195,7 @@ async fn kill_during_renewal(world: &mut World) -> Result<Seen, BoxError> {
         world.proc(&who).ok().and_then(|proc| proc.proxy.as_ref().map(|proxy| proxy.struck())).unwrap_or_default()
     };
     if let Some(proxy) = &world.proc(&who)?.proxy {
-        proxy.strike(Blow::HoldReply, &needles, 1);
+        proxy.strike(Blow::Reply { keep: 0, end: End::Silence }, &needles, 1);
     }
     let before = proxy(world);
     for _ in 0..400 {

@@ -2,7 +2,6 @@
 
 mod course;
 mod processes;
-mod proxy;
 mod rewrite;
 mod servers;
 mod snapshot;
@@ -26,8 +25,8 @@ use crate::history::{Event, Journal, Tail, What, now_us, wall_us};
 use crate::sender::{Answer, Order, send};
 use crate::work::{QUEUE, Task};
 
+pub(crate) use delayq_redis_fixture::proxy::{Blow, End, Mode, Proxy};
 pub(crate) use processes::{Kind, Proc, end_with_parent};
-pub(crate) use proxy::{Blow, Mode, Proxy};
 pub(crate) use rewrite::{MUTANTS, Mutant};
 pub(crate) use servers::{Servers, raw, steer};
 pub(crate) use snapshot::patient;

@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::proxy::Proxy;
+use super::Proxy;
 use crate::work::PLANNED;
 
 /// What a process is for.

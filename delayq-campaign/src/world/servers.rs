@@ -11,9 +11,9 @@ use delayq::BoxError;
 use delayq_redis_fixture::RedisServer;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::proxy::{Mode, Proxy};
 use super::rewrite::Rewriter;
 use super::{EngineKind, Setup};
+use super::{Mode, Proxy};
 
 /// What delayq's processes talk to.
 pub(crate) struct Servers {

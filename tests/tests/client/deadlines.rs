@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use delayq::{Client, ErrorKind, JobId};
 use delayq_redis_fixture::RedisServer;
+use delayq_redis_fixture::proxy::{Mode, Proxy};
 use delayq_tests::eventually;
-use delayq_tests::proxy::{Mode, Proxy};
 
 use crate::kit::{Raw, Stage, TASKS, listens, pass, settled};
 
@@ -17,7 +17,7 @@ const SLACK: Duration = Duration::from_millis(500);
 
 async fn behind_a_proxy() -> (RedisServer, Proxy, Client) {
     let server = RedisServer::start().unwrap();
-    let proxy = Proxy::start(server.port()).await;
+    let proxy = Proxy::start(server.port(), 1).await.unwrap();
     let client = Client::builder()
         .connect_timeout(CONNECT)
         .response_timeout(RESPONSE)

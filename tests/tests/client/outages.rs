@@ -9,7 +9,7 @@ use delayq::Client;
 use delayq::engine::redis::{RedisEngine, Settings, Target};
 use delayq::store::{Prefix, Store};
 use delayq_redis_fixture::RedisServer;
-use delayq_tests::proxy::{Mode, Proxy};
+use delayq_redis_fixture::proxy::{Mode, Proxy};
 use delayq_tests::{eventually, server_and_client};
 
 use crate::kit::{Act, Raw, Stage, TASKS, does, listens, pass, settled};
@@ -117,7 +117,7 @@ async fn b61_a_reconnect_stays_in_its_db() {
 async fn b60_a_demoted_server_is_left_for_the_new_one() {
     let (old, direct) = server_and_client().await;
     let new = RedisServer::start().unwrap();
-    let proxy = Proxy::start(old.port()).await;
+    let proxy = Proxy::start(old.port(), 1).await.unwrap();
     let client = Client::connect(&proxy.url()).await.unwrap();
     let mut stage = Stage::start(&client);
     client.enqueue().send(pass(1)).await.unwrap();
@@ -138,7 +138,7 @@ async fn b60_a_demoted_server_is_left_for_the_new_one() {
 #[tokio::test]
 async fn b63_a_worker_without_a_store_backs_off() {
     let (server, client) = server_and_client().await;
-    let proxy = Proxy::start(server.port()).await;
+    let proxy = Proxy::start(server.port(), 1).await.unwrap();
     let behind = Client::connect(&proxy.url()).await.unwrap();
     let mut stage = Stage::start(&behind);
     eventually("it listens", || async { listens(&server).then_some(()) }).await;

@@ -1,4 +1,4 @@
-//! A TCP proxy that delays, withholds, cuts and trickles what goes through it.
+//! A TCP proxy between a client and a server, which delays, withholds, swallows, refuses, cuts and trickles what goes through it.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,15 +11,19 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::dice::Dice;
-
 /// What becomes of bytes on their way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub enum Mode {
+    /// They arrive.
     Pass,
-    /// They arrive later, by this and up to as much again as the second says, ms.
-    Delay(u64, u64),
-    /// They arrive once this mode is over.
+    /// They arrive later.
+    Delay {
+        /// By this at least.
+        least_ms: u64,
+        /// And up to so much more.
+        jitter_ms: u64,
+    },
+    /// They arrive once this mode is over, as after an outage that TCP survives.
     Hold,
     /// They are gone, and so is their connection, though neither side is told: half-open.
     Swallow,
@@ -29,17 +33,34 @@ pub(crate) enum Mode {
     Trickle(u64),
 }
 
-/// What befalls the next requests that have certain bytes in them.
+/// How a connection ends that was struck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Blow {
-    /// The request arrives, its answer up to so many bytes, then a reset.
-    ResetReplyAt(usize),
-    /// The same, and the connection stays open, silent.
-    TruncateReplyAt(usize),
-    /// The request does not arrive, and the connection is reset.
-    LoseRequest,
-    /// The request arrives, and the answer is withheld.
-    HoldReply,
+pub enum End {
+    /// It is closed.
+    Close,
+    /// It is reset.
+    Reset,
+    /// It stays open, and nothing comes any more.
+    Silence,
+}
+
+/// What befalls the next requests that have certain bytes in them. The bytes should come in one segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Blow {
+    /// All of the request gets lost but these first bytes: it is not carried out.
+    Request {
+        /// Bytes that still arrive.
+        keep: usize,
+        /// What becomes of the connection.
+        end: End,
+    },
+    /// All of its reply gets lost but these first bytes: it is carried out.
+    Reply {
+        /// Bytes that still arrive.
+        keep: usize,
+        /// What becomes of the connection.
+        end: End,
+    },
 }
 
 #[derive(Debug)]
@@ -51,7 +72,7 @@ struct Strike {
 
 /// The proxy. It runs on the runtime that it was started on, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Proxy {
+pub struct Proxy {
     port: u16,
     shared: Arc<Shared>,
     accepting: JoinHandle<()>,
@@ -69,15 +90,16 @@ struct Shared {
     accepted: AtomicU64,
     /// Bytes that something other than passing befell.
     touched: AtomicU64,
-    dice: Mutex<Dice>,
+    jitter: Mutex<fastrand::Rng>,
 }
 
 /// What the two directions of one connection know of each other.
 #[derive(Debug, Default)]
 struct Line {
+    /// Nothing passes any more, whatever the mode becomes.
     dead: AtomicBool,
-    /// How many bytes of answers still pass, and whether the end is a reset.
-    replies_left: Mutex<Option<(usize, bool)>>,
+    /// How many bytes of replies still pass, and what comes then.
+    replies_left: Mutex<Option<(usize, End)>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -85,8 +107,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Proxy {
-    /// Starts a proxy on a port of its own, in front of a port of this machine.
-    pub(crate) async fn start(upstream: u16, seed: u64) -> std::io::Result<Proxy> {
+    /// Starts a proxy on a port of its own, in front of a port of this machine. The seed decides how far apart delays lie.
+    ///
+    /// # Errors
+    /// There is no free port.
+    pub async fn start(upstream: u16, seed: u64) -> std::io::Result<Proxy> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let port = listener.local_addr()?.port();
         let shared = Arc::new(Shared {
@@ -97,18 +122,24 @@ impl Proxy {
             struck: AtomicU64::new(0),
             accepted: AtomicU64::new(0),
             touched: AtomicU64::new(0),
-            dice: Mutex::new(Dice::new(seed)),
+            jitter: Mutex::new(fastrand::Rng::with_seed(seed)),
         });
         let accepting = tokio::spawn(accept(listener, shared.clone()));
         Ok(Proxy { port, shared, accepting })
     }
 
-    pub(crate) fn port(&self) -> u16 {
+    /// Where it listens.
+    pub fn port(&self) -> u16 {
         self.port
     }
 
+    /// The URL of a Redis behind it.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}/", self.port)
+    }
+
     /// Changes what becomes of bytes, on connections there are and on new ones.
-    pub(crate) fn set(&self, mode: Mode) {
+    pub fn set(&self, mode: Mode) {
         self.shared.mode.send_replace(mode);
         if mode == Mode::Refuse {
             self.cut();
@@ -116,36 +147,38 @@ impl Proxy {
     }
 
     /// Cuts all connections there are.
-    pub(crate) fn cut(&self) {
+    pub fn cut(&self) {
         self.shared.cuts.send_modify(|cuts| *cuts += 1);
     }
 
     /// Leads new connections to another port.
-    pub(crate) fn redirect(&self, upstream: u16) {
+    pub fn redirect(&self, upstream: u16) {
         *lock(&self.shared.upstream) = SocketAddr::from((Ipv4Addr::LOCALHOST, upstream));
     }
 
-    /// Strikes the next `times` requests that have one of these texts in them.
-    pub(crate) fn strike(&self, blow: Blow, needles: &[&str], times: u64) {
-        let needles = needles.iter().map(|needle| needle.as_bytes().to_vec()).collect();
+    /// Strikes the next `times` requests that have one of these needles in them.
+    pub fn strike(&self, blow: Blow, needles: &[impl AsRef<[u8]>], times: u64) {
+        let needles = needles.iter().map(|needle| needle.as_ref().to_vec()).collect();
         *lock(&self.shared.strike) = Some(Strike { needles, blow, times });
     }
 
     /// Strikes no more.
-    pub(crate) fn spare(&self) {
+    pub fn spare(&self) {
         *lock(&self.shared.strike) = None;
     }
 
-    pub(crate) fn struck(&self) -> u64 {
+    /// How many strikes have hit.
+    pub fn struck(&self) -> u64 {
         self.shared.struck.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn accepted(&self) -> u64 {
+    /// How many connections were made.
+    pub fn accepted(&self) -> u64 {
         self.shared.accepted.load(Ordering::SeqCst)
     }
 
     /// How many pieces were delayed, held or swallowed.
-    pub(crate) fn touched(&self) -> u64 {
+    pub fn touched(&self) -> u64 {
         self.shared.touched.load(Ordering::SeqCst)
     }
 }
@@ -198,9 +231,9 @@ impl Shared {
                 self.touched.fetch_add(1, Ordering::SeqCst);
                 line.dead.store(true, Ordering::SeqCst);
             }
-            Mode::Delay(least, jitter) => {
+            Mode::Delay { least_ms, jitter_ms } => {
                 self.touched.fetch_add(1, Ordering::SeqCst);
-                let ms = lock(&self.dice).between(least, least + jitter);
+                let ms = lock(&self.jitter).u64(least_ms..=least_ms + jitter_ms);
                 tokio::time::sleep(Duration::from_millis(ms)).await;
             }
             _ => {}
@@ -235,16 +268,20 @@ async fn requests(shared: &Shared, line: &Line, mut from: OwnedReadHalf, mut to:
         if !shared.passes(line).await {
             continue;
         }
-        let blow = shared.strikes(&buffer[..read]);
-        match blow {
-            Some(Blow::LoseRequest) => {
-                reset(from.as_ref());
+        match shared.strikes(&buffer[..read]) {
+            Some(Blow::Request { keep, end }) => {
+                let _ = to.write_all(&buffer[..keep.min(read)]).await;
                 shared.struck.fetch_add(1, Ordering::SeqCst);
-                return;
+                match end {
+                    End::Close => return,
+                    End::Reset => return reset(from.as_ref()),
+                    End::Silence => {
+                        line.dead.store(true, Ordering::SeqCst);
+                        continue;
+                    }
+                }
             }
-            Some(Blow::ResetReplyAt(keep)) => *lock(&line.replies_left) = Some((keep, true)),
-            Some(Blow::TruncateReplyAt(keep)) => *lock(&line.replies_left) = Some((keep, false)),
-            Some(Blow::HoldReply) => *lock(&line.replies_left) = Some((0, false)),
+            Some(Blow::Reply { keep, end }) => *lock(&line.replies_left) = Some((keep, end)),
             None => {}
         }
         if to.write_all(&buffer[..read]).await.is_err() {
@@ -265,17 +302,20 @@ async fn replies(shared: &Shared, line: &Line, mut from: OwnedReadHalf, mut to: 
         if write(shared, &mut to, &buffer[..kept]).await.is_err() {
             return;
         }
-        let Some((left, is_reset)) = left else { continue };
-        *lock(&line.replies_left) = Some((left - kept, is_reset));
+        let Some((left, end)) = left else { continue };
+        *lock(&line.replies_left) = Some((left - kept, end));
         // The whole answer may be shorter than what was to be kept of it: then it passes unharmed.
         if kept == left {
             shared.struck.fetch_add(1, Ordering::SeqCst);
-            if is_reset {
-                tokio::time::sleep(Duration::from_millis(2)).await;
-                reset(to.as_ref());
-                return;
+            match end {
+                End::Close => return,
+                End::Reset => {
+                    // What was kept arrives before the reset, which overtakes what is still on its way.
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                    return reset(to.as_ref());
+                }
+                End::Silence => line.dead.store(true, Ordering::SeqCst),
             }
-            line.dead.store(true, Ordering::SeqCst);
         }
     }
 }
