@@ -118,7 +118,7 @@ async fn k_what_is_asked_of_a_job_may_lose_its_answer_as_well() {
     let (_server, proxy, client, direct) = proxied().await;
     let mut stage = Stage::start(&direct);
     let next_answer = |id: delayq::JobId| {
-        proxy.strike(Blow::Reply { keep: 2, end: End::Close }, &[id.as_uuid().as_bytes().to_vec()], 1)
+        proxy.strike(Blow::Reply { keep: 2, end: End::Close }, &[id.as_uuid().as_bytes()], 1);
     };
     // Each question once before, so that the server knows every script.
     let dead = client.dead_letters(TASKS);
