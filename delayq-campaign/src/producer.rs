@@ -1,6 +1,5 @@
 //! The producer process: sends a mix of jobs that a seed decides, until SIGTERM.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,19 +10,15 @@ use uuid::Uuid;
 
 use crate::dice::Dice;
 use crate::history::{Ending, Journal, What, When, clock_off_ms};
-use crate::joining::{builder, join};
+use crate::joining::Member;
 use crate::sender::{Answer, Order, cancel, send};
 use crate::work::{Garbled, Plan, Stranger, Task, TaskOfTomorrow};
 
 /// What a producer process is told on its command line.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ProducerArgs {
-    #[arg(long)]
-    pub(crate) url: String,
-    #[arg(long)]
-    pub(crate) name: String,
-    #[arg(long)]
-    pub(crate) history: PathBuf,
+    #[command(flatten)]
+    pub(crate) member: Member,
     #[arg(long)]
     pub(crate) seed: u64,
     /// Jobs a second.
@@ -32,9 +27,6 @@ pub(crate) struct ProducerArgs {
     /// How long a send is tried, ms.
     #[arg(long, default_value_t = 3000)]
     pub(crate) deadline_ms: u64,
-    /// How long an answer is waited for, ms.
-    #[arg(long, default_value_t = 1500)]
-    pub(crate) response_ms: u64,
     /// Name no instants: where clocks disagree, this process's and the store's are not the same.
     #[arg(long)]
     pub(crate) delays_only: bool,
@@ -45,13 +37,13 @@ const AT_ONCE: usize = 200;
 
 /// Runs until SIGTERM, and ends when the sends under way are answered.
 pub(crate) async fn run(args: ProducerArgs) -> Result<(), BoxError> {
-    let journal = Arc::new(Journal::open(&args.history, &args.name)?);
+    let journal = Arc::new(args.member.journal()?);
     let mut term = signal(SignalKind::terminate())?;
     journal.tell(What::Up { pid: std::process::id(), lease_ms: 0, clock_off_ms: clock_off_ms() });
-    let patient = builder(args.response_ms).send_deadline(Duration::from_millis(args.deadline_ms));
+    let patient = args.member.client().send_deadline(Duration::from_millis(args.deadline_ms));
     let client = tokio::select! {
         _ = term.recv() => return Ok(()),
-        joined = join(patient, &args.url, &journal) => joined?,
+        joined = args.member.join(patient, &journal) => joined?,
     };
     let mut dice = Dice::new(args.seed);
     let mut sends = JoinSet::new();

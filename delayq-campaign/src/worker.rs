@@ -2,7 +2,6 @@
 
 use std::fmt::{self, Write};
 use std::future::Future;
-use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -16,27 +15,21 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::history::{Journal, What, checksum, clock_off_ms};
-use crate::joining::{builder, join};
+use crate::joining::Member;
 use crate::work::{QUEUE, Task};
 use crate::world::watch_this_process;
 
 /// What a worker process is told on its command line.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct WorkerArgs {
-    #[arg(long)]
-    pub(crate) url: String,
-    #[arg(long)]
-    pub(crate) name: String,
-    #[arg(long)]
-    pub(crate) history: PathBuf,
+    #[command(flatten)]
+    pub(crate) member: Member,
     #[arg(long)]
     pub(crate) lease_ms: u64,
     #[arg(long)]
     pub(crate) concurrency: usize,
     #[arg(long, default_value_t = 5000)]
     pub(crate) grace_ms: u64,
-    #[arg(long, default_value_t = 1500)]
-    pub(crate) response_ms: u64,
     /// Start so many workers one after the other, each stopped at once, instead of one that stays.
     #[arg(long)]
     pub(crate) come_and_go: Option<u64>,
@@ -44,16 +37,16 @@ pub(crate) struct WorkerArgs {
 
 /// Runs until SIGTERM.
 pub(crate) async fn run(args: WorkerArgs) -> Result<(), BoxError> {
-    let journal = Journal::open(&args.history, &args.name)?;
-    let alarms = Alarms(Journal::open(&args.history, &args.name)?);
+    let journal = args.member.journal()?;
+    let alarms = Alarms(args.member.journal()?);
     tracing_subscriber::registry().with(alarms).init();
     journal.tell(What::Up { pid: std::process::id(), lease_ms: args.lease_ms, clock_off_ms: clock_off_ms() });
-    watch_this_process(Journal::open(&args.history, &args.name)?);
+    watch_this_process(args.member.journal()?);
     if let Some(count) = args.come_and_go {
         return come_and_go(&args, count).await;
     }
-    let client = join(builder(args.response_ms), &args.url, &journal).await?;
-    let traced = Arc::new(Journal::open(&args.history, &args.name)?);
+    let client = args.member.join(args.member.client(), &journal).await?;
+    let traced = Arc::new(args.member.journal()?);
     stacked(worker(&args, client), journal, traced).run().await?;
     Ok(())
 }
@@ -80,8 +73,8 @@ fn worker(args: &WorkerArgs, client: Client) -> Worker {
 
 /// Many workers that start and stop, a few at once.
 async fn come_and_go(args: &WorkerArgs, count: u64) -> Result<(), BoxError> {
-    let client = builder(args.response_ms).connect(&args.url).await?;
-    let journal = Arc::new(Journal::open(&args.history, &args.name)?);
+    let client = args.member.client().connect(&args.member.url).await?;
+    let journal = Arc::new(args.member.journal()?);
     let mut going = tokio::task::JoinSet::new();
     for _ in 0..count {
         while going.len() >= 8 {
@@ -89,7 +82,7 @@ async fn come_and_go(args: &WorkerArgs, count: u64) -> Result<(), BoxError> {
                 ended??;
             }
         }
-        let worker = stacked(worker(args, client.clone()), Journal::open(&args.history, &args.name)?, journal.clone());
+        let worker = stacked(worker(args, client.clone()), args.member.journal()?, journal.clone());
         going.spawn(worker.run_until(tokio::time::sleep(Duration::from_millis(20))));
     }
     while let Some(ended) = going.join_next().await {
