@@ -52,7 +52,7 @@ pub const REDRIVE_STEP: usize = 100;
 pub const SESSIONS_MAX: usize = 1000;
 
 /// How many jobs a worker runs at once unless told otherwise.
-pub const CONCURRENCY_DEFAULT: usize = 200;
+pub const CONCURRENCY_DEFAULT: usize = 300;
 /// How many jobs a worker may run at once.
 pub const CONCURRENCY_MAX: usize = 10_000;
 /// How many queues one worker may serve.

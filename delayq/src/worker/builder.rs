@@ -78,7 +78,7 @@ impl Worker {
         self
     }
 
-    /// How many jobs run at once, over all queues: 1 to 10,000, 200 unless said otherwise.
+    /// How many jobs run at once, over all queues: 1 to 10,000, 300 unless said otherwise.
     pub fn concurrency(mut self, jobs: usize) -> Self {
         self.concurrency = jobs;
         self
