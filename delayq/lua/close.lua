@@ -14,6 +14,6 @@ local head = head_due(K, call('HGET', K.stats, 'priorities') or ALL_PRIORITIES)
 call('ZCARD', K.wake)
 
 call('ZREM', K.sessions, session)
-call('HDEL', K.stats, 'seq:' .. session)
+call('HDEL', K.stats, 'seq:' .. session, 'worker:' .. session)
 pass_on(K, head)
 return { 'OK' }

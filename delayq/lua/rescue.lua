@@ -73,7 +73,7 @@ end
 local left = call('SCARD', K.held)
 if left == 0 then
   call('ZREM', K.sessions, session)
-  call('HDEL', K.stats, 'seq:' .. session)
+  call('HDEL', K.stats, 'seq:' .. session, 'worker:' .. session)
   call('HINCRBY', K.stats, 'sessions_lost', 1)
 end
 if given > 0 then call('HINCRBY', K.stats, 'crashed', given) end

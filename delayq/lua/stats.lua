@@ -3,10 +3,11 @@
 -- USES     base arm shard
 -- KEYS     as in open.lua, then 21.. held:<session>, one for each session
 -- ARGV     none
--- RETURNS  {'OK', now ms, records, waiting, due, running, dead, done, sessions, paused, head ms, field, value, ...}
---          waiting counts the due too; head is -1 where nothing waits; then the counters of stats
+-- RETURNS  {'OK', now ms, records, waiting, due, running, dead, done, sessions, paused, head ms, mark, field, value, ...}
+--          waiting counts the due too; head is -1 where nothing waits; the mark has when it was made, in ms, and where the counters
+--          enqueued, done, retried and dead stood then, '' where no worker has made one; then the counters of stats
 -- COST     O(log n + sessions)
-local s = call('HMGET', K.stats, 'paused', 'priorities')
+local s = call('HMGET', K.stats, 'paused', 'priorities', 'mark_old')
 local priorities = s[2] or ALL_PRIORITIES
 local waiting, due, running = 0, 0, 0
 for p in string.gmatch(priorities, '%d') do
@@ -20,7 +21,7 @@ end
 -- Counted from the held sets, never by subtraction (rule s).
 for i = 21, #KEYS do running = running + call('SCARD', KEYS[i]) end
 local reply = { 'OK', now, call('HLEN', K.jobs), waiting, due, running, call('ZCARD', K.dead), call('ZCARD', K.done),
-  call('ZCARD', K.sessions), s[1] and 1 or 0, head_due(K, priorities) or -1 }
+  call('ZCARD', K.sessions), s[1] and 1 or 0, head_due(K, priorities) or -1, s[3] or '' }
 local names = { 'enqueued', 'done', 'retried', 'snoozed', 'returned', 'discarded', 'dead', 'cancelled', 'expired', 'crashed',
   'redriven', 'deleted', 'quarantined', 'sessions_lost', 'cancelling' }
 local values = call('HMGET', K.stats, unpack(names))

@@ -34,10 +34,21 @@ pub struct Record {
     pub due_ms: u64,
     /// Sent, ms since 1970.
     pub enqueued_ms: u64,
-    /// Whether its end concerns more than the record: a unique key, a retention.
-    pub extended: bool,
+    /// What few jobs have: an expiry, a retention, a unique key.
+    pub extension: Option<Extension>,
     /// What the sender wrote.
     pub envelope: Bytes,
+}
+
+/// The part of a header that few records have. Its end concerns more than the record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Extension {
+    /// When the job is no longer worth starting, ms since 1970.
+    pub expires_ms: Option<u64>,
+    /// How long its record is kept once it is done, ms.
+    pub retain_ms: Option<u64>,
+    /// Its unique key.
+    pub unique: Option<Bytes>,
 }
 
 /// An envelope taken apart.
@@ -98,7 +109,14 @@ impl Record {
             run: be(&head[10..16]),
             due_ms: be(&head[16..22]),
             enqueued_ms: be(&head[22..28]),
-            extended: ext > 0,
+            extension: (ext > 0).then(|| {
+                let some = |ms: u64| (ms > 0).then_some(ms);
+                Extension {
+                    expires_ms: some(be(&bytes[HEAD..HEAD + 6])),
+                    retain_ms: some(be(&bytes[HEAD + 6..HEAD + 12])),
+                    unique: (ext > 12).then(|| bytes.slice(HEAD + 12..HEAD + ext)),
+                }
+            }),
             envelope: bytes.slice(HEAD + ext..),
         })
     }

@@ -110,8 +110,9 @@ pub mod store;
 mod store;
 
 pub use client::{
-    CancelOutcome, Client, ClientBuilder, DeadCursor, DeadLetter, DeadLetters, DeadListing, JobHandle, JobStatus,
-    QueueStats, RedriveReport, Schedule, SendAll, SendJob,
+    AnyJob, CancelOutcome, Client, ClientBuilder, DeadCursor, DeadLetter, DeadLetters, DeadListing, Forecast,
+    JobCursor, JobFailure, JobHandle, JobInfo, JobPage, JobQuery, JobState, JobStatus, Jobs, QueueRates, QueueStats,
+    RawJob, RedriveReport, Schedule, SendAll, SendJob, WorkerInfo, WorkerLateness,
 };
 pub use clock::When;
 pub use delayq_macros::{delayed_job, payload};

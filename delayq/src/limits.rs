@@ -48,6 +48,18 @@ pub const DEAD_PAGE_MAX: usize = 100;
 pub const REDRIVE_CHUNK: usize = 500;
 /// How many it redrives as a rule, where there are more: nothing else runs in the store meanwhile.
 pub const REDRIVE_STEP: usize = 100;
+/// The largest page of jobs.
+pub const JOBS_PAGE_MAX: usize = 100;
+/// How many jobs one search looks at unless told otherwise.
+pub const SEARCH_SCAN_DEFAULT: usize = 10_000;
+/// How many jobs one search may look at.
+pub const SEARCH_SCAN_MAX: usize = 1_000_000;
+/// How many instants one forecast may ask about.
+pub const FORECAST_MAX: usize = 500;
+/// How many names of queues one call lists.
+pub const QUEUES_PAGE_MAX: usize = 1000;
+/// The longest name of a worker, in bytes.
+pub const WORKER_NAME_BYTES_MAX: usize = 128;
 /// How many sessions are counted.
 pub const SESSIONS_MAX: usize = 1000;
 

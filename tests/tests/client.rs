@@ -18,6 +18,8 @@ mod due;
 mod handles;
 #[path = "client/identity.rs"]
 mod identity;
+#[path = "client/inspection.rs"]
+mod inspection;
 #[path = "client/kit.rs"]
 mod kit;
 #[path = "client/lost_replies.rs"]

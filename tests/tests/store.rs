@@ -35,6 +35,8 @@ mod runs;
 mod server;
 #[path = "store/settle.rs"]
 mod settle;
+#[path = "store/shows.rs"]
+mod shows;
 #[path = "store/solo.rs"]
 mod solo;
 #[path = "store/source.rs"]

@@ -197,7 +197,7 @@ async fn lost_enqueue_reply(world: &mut World) -> Result<Seen, BoxError> {
         let from = world.mark();
         let before = proxy.struck();
         // Where the script is changed on its way, the server never knows its digest: the answer to its text is what must be lost.
-        let text = "call('HSETNX', K.jobs, id";
+        let text = "unique_ttl=(%d+)";
         let needle = if world.setup.mutant.is_some() { text } else { needles[0] };
         proxy.strike(Blow::Reply { keep: 0, end: End::Reset }, &[needle], 30);
         let first = send(&journal, &client, Task::new(nth, Plan::Well), &order).await;

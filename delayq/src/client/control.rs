@@ -1,15 +1,21 @@
 //! Steering a queue as a whole: pause, resume, counts.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 
 use super::Client;
 use crate::clock::timestamp;
 use crate::error::Error;
+use crate::limits::QUEUES_PAGE_MAX;
+use crate::store::ops::Mark;
 
 /// The counts of a queue.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct QueueStats {
+    /// When they were taken, by the store's clock.
+    pub now: Timestamp,
     /// Jobs that wait, those that are due among them.
     pub waiting: u64,
     /// Jobs whose due time has come and that no worker has taken yet.
@@ -24,8 +30,12 @@ pub struct QueueStats {
     pub sessions: u64,
     /// Whether the queue is paused.
     pub paused: bool,
-    /// The earliest due time.
+    /// The earliest due time; in the past where jobs are due.
     pub next_due: Option<Timestamp>,
+    /// For how long the oldest due job has been due, zero where none is.
+    pub oldest_due: Duration,
+    /// What happened lately, each second. Absent until a worker has served the queue for a minute.
+    pub rates: Option<QueueRates>,
     /// Records in no state at all. A passing one is a count caught between two steps; more are an alarm.
     pub orphans: i64,
     /// Jobs sent since the queue was made.
@@ -44,8 +54,34 @@ pub struct QueueStats {
     pub discarded_total: u64,
     /// Jobs taken back from lost sessions since the queue was made.
     pub crashed_total: u64,
+    /// Jobs that were put off by their handlers since the queue was made.
+    pub snoozed_total: u64,
+    /// Jobs that came back without spending an attempt since the queue was made.
+    pub returned_total: u64,
+    /// Dead letters that were sent to work again since the queue was made.
+    pub redriven_total: u64,
+    /// Dead letters that were deleted since the queue was made.
+    pub deleted_total: u64,
+    /// Workers' sessions that were lost since the queue was made.
+    pub sessions_lost_total: u64,
     /// Entries that were no jobs and were put aside since the queue was made.
     pub quarantined_total: u64,
+}
+
+/// What happened to a queue lately, each second.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct QueueRates {
+    /// How long ago the count began: one to two minutes where workers are.
+    pub over: Duration,
+    /// Jobs sent.
+    pub enqueued: f64,
+    /// Jobs that succeeded.
+    pub done: f64,
+    /// Failed runs that were followed by another.
+    pub retried: f64,
+    /// Jobs that became dead letters.
+    pub dead: f64,
 }
 
 impl Client {
@@ -75,7 +111,11 @@ impl Client {
         let shard = self.shard(queue)?;
         let stats = self.ask(|| self.store().stats(&shard)).await?;
         let total = |name: &str| stats.counters.get(name).map_or(0, |n| u64::try_from(*n).unwrap_or(0));
+        let late_ms = stats.head_ms.map_or(0, |head_ms| stats.now_ms.saturating_sub(head_ms));
         Ok(QueueStats {
+            now: timestamp(stats.now_ms),
+            oldest_due: Duration::from_millis(late_ms),
+            rates: stats.mark.and_then(|mark| rates(&mark, stats.now_ms, total)),
             waiting: stats.waiting,
             due: stats.due,
             running: stats.running,
@@ -93,7 +133,42 @@ impl Client {
             expired_total: total("expired"),
             discarded_total: total("discarded"),
             crashed_total: total("crashed"),
+            snoozed_total: total("snoozed"),
+            returned_total: total("returned"),
+            redriven_total: total("redriven"),
+            deleted_total: total("deleted"),
+            sessions_lost_total: total("sessions_lost"),
             quarantined_total: total("quarantined"),
         })
     }
+
+    /// The names of the queues that were ever sent to by this release or later, or served, in the order of their bytes.
+    ///
+    /// # Errors
+    /// The store doesn't answer.
+    pub async fn queues(&self) -> Result<Vec<String>, Error> {
+        let mut names: Vec<String> = Vec::new();
+        loop {
+            let last = names.last().map_or("", String::as_str).to_owned();
+            let mut page = self.ask(|| self.store().queues(&last)).await?;
+            let is_last = page.len() < QUEUES_PAGE_MAX;
+            names.append(&mut page);
+            if is_last {
+                return Ok(names);
+            }
+        }
+    }
+}
+
+/// How much more there was since a mark, each second.
+fn rates(mark: &Mark, now_ms: u64, total: impl Fn(&str) -> u64) -> Option<QueueRates> {
+    let over = Duration::from_millis(now_ms.checked_sub(mark.at_ms).filter(|ms| *ms >= 1000)?);
+    let rate = |name: &str, before: u64| total(name).saturating_sub(before) as f64 / over.as_secs_f64();
+    Some(QueueRates {
+        over,
+        enqueued: rate("enqueued", mark.enqueued),
+        done: rate("done", mark.done),
+        retried: rate("retried", mark.retried),
+        dead: rate("dead", mark.dead),
+    })
 }

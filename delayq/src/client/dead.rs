@@ -305,7 +305,9 @@ impl fmt::Debug for DeadLetter {
 
 /// What the store notes of a failure: a code, when, after how many attempts; then the text.
 pub(super) struct Note {
-    code: String,
+    pub(super) code: String,
+    pub(super) at_ms: Option<u64>,
+    pub(super) attempts: u32,
     pub(super) text: String,
 }
 
@@ -313,8 +315,11 @@ impl Note {
     pub(super) fn parse(note: &[u8]) -> Option<Note> {
         let end = note.iter().position(|byte| *byte == b'\n')?;
         let head = std::str::from_utf8(&note[..end]).ok()?;
-        let code = head.split(' ').next()?.to_owned();
-        Some(Note { code, text: String::from_utf8_lossy(&note[end + 1..]).into_owned() })
+        let mut words = head.split(' ');
+        let code = words.next()?.to_owned();
+        let at_ms = words.next().and_then(|ms| ms.parse().ok());
+        let attempts = words.next().and_then(|attempts| attempts.parse().ok()).unwrap_or(0);
+        Some(Note { code, at_ms, attempts, text: String::from_utf8_lossy(&note[end + 1..]).into_owned() })
     }
 
     pub(super) fn reason(&self) -> Option<DeadReason> {

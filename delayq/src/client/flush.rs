@@ -96,8 +96,20 @@ impl Flushers {
         let (task, parcels) = mpsc::channel(SEND_BACKLOG_MAX);
         by_queue.insert(shard.queue().to_owned(), task.clone());
         let (store, shard) = (self.store.clone(), shard.clone());
-        tokio::spawn(Flusher { store, shard, parcels, batch: Vec::new(), left_over: None }.run());
+        tokio::spawn(Flusher { store, shard, parcels, batch: Vec::new(), left_over: None, listed: false }.run());
         task
+    }
+}
+
+/// Puts the queue on the list of those in use, so that operators find it. Nothing depends on it: a store that can't be reached, or is
+/// full, is asked a few times more and then left alone.
+async fn register(store: Store, shard: Shard) {
+    for pause_s in [1, 10, 60, 600] {
+        match store.register(&shard).await {
+            Ok(()) => return,
+            Err(error) => tracing::debug!(queue = shard.queue(), %error, "the queue could not be put on the list yet"),
+        }
+        tokio::time::sleep(Duration::from_secs(pause_s)).await;
     }
 }
 
@@ -109,6 +121,8 @@ struct Flusher {
     batch: Vec<Parcel>,
     /// What no longer fitted into it.
     left_over: Option<Parcel>,
+    /// The queue is on the list of those in use, or being put there.
+    listed: bool,
 }
 
 impl Flusher {
@@ -127,7 +141,10 @@ impl Flusher {
                 // It is sent by being polled.
                 let polled = std::future::poll_fn(|cx| Poll::Ready(calls.poll_next_unpin(cx))).await;
                 debug_assert!(!matches!(polled, Poll::Ready(None)), "a call was put in");
-            } else if calls.next().await.is_none() {
+                self.list(matches!(polled, Poll::Ready(Some(true))));
+            } else if let Some(taken) = calls.next().await {
+                self.list(taken);
+            } else {
                 match self.parcels.recv().await {
                     Some(parcel) => self.left_over = Some(parcel),
                     None => return,
@@ -137,6 +154,14 @@ impl Flusher {
                 // Those who were answered run first: what they send next goes into the next call.
                 tokio::task::yield_now().await;
             }
+        }
+    }
+
+    /// Once the store has taken something, and not before: what is refused leaves no trace.
+    fn list(&mut self, taken: bool) {
+        if taken && !self.listed {
+            self.listed = true;
+            tokio::spawn(register(self.store.clone(), self.shard.clone()));
         }
     }
 
@@ -160,8 +185,8 @@ impl Flusher {
     }
 }
 
-/// Sends a batch until every parcel of it is answered.
-async fn send_batch(store: &Store, shard: &Shard, batch: Vec<Parcel>) {
+/// Sends a batch until every parcel of it is answered; answers whether the store took something.
+async fn send_batch(store: &Store, shard: &Shard, batch: Vec<Parcel>) -> bool {
     let now = Instant::now();
     let (mut batch, late): (Vec<Parcel>, Vec<Parcel>) = batch.into_iter().partition(|parcel| parcel.deadline > now);
     if !late.is_empty() {
@@ -173,7 +198,7 @@ async fn send_batch(store: &Store, shard: &Shard, batch: Vec<Parcel>) {
         late.into_iter().for_each(|parcel| fail(parcel, &error));
     }
     if batch.is_empty() {
-        return;
+        return false;
     }
     let mut pause = PAUSE_FIRST;
     // Whether an earlier try may have reached the store: then a later refusal doesn't mean that nothing is there.
@@ -187,7 +212,7 @@ async fn send_batch(store: &Store, shard: &Shard, batch: Vec<Parcel>) {
                     let results = sent.by_ref().take(parcel.jobs.len()).map(Ok).collect();
                     parcel.answer(results);
                 }
-                return;
+                return true;
             }
             Err(error) => error,
         };
@@ -204,14 +229,14 @@ async fn send_batch(store: &Store, shard: &Shard, batch: Vec<Parcel>) {
         }
         if !error.is_temporary() || error.kind() == ErrorKind::Full {
             batch.into_iter().for_each(|parcel| fail(parcel, &error));
-            return;
+            return false;
         }
         let resumes = Instant::now() + pause;
         let (waiting, expired): (Vec<Parcel>, Vec<Parcel>) =
             batch.into_iter().partition(|parcel| parcel.deadline > resumes);
         expired.into_iter().for_each(|parcel| fail(parcel, &error));
         if waiting.is_empty() {
-            return;
+            return false;
         }
         batch = waiting;
         tokio::time::sleep(pause).await;
@@ -219,17 +244,19 @@ async fn send_batch(store: &Store, shard: &Shard, batch: Vec<Parcel>) {
     }
 }
 
-async fn send_apart(store: &Store, shard: &Shard, batch: Vec<Parcel>) {
+async fn send_apart(store: &Store, shard: &Shard, batch: Vec<Parcel>) -> bool {
+    let mut taken = false;
     for parcel in batch {
         let mut results = Vec::with_capacity(parcel.jobs.len());
         for job in &parcel.jobs {
             let (single, answered) = oneshot::channel();
             let alone = Parcel { jobs: vec![job.clone()], deadline: parcel.deadline, results: single };
-            send_batch(store, shard, vec![alone]).await;
+            taken |= send_batch(store, shard, vec![alone]).await;
             results.extend(answered.await.into_iter().flatten());
         }
         parcel.answer(results);
     }
+    taken
 }
 
 fn fail(parcel: Parcel, error: &Error) {

@@ -4,8 +4,13 @@ mod connect;
 mod control;
 mod dead;
 mod flush;
+mod forecast;
 mod handle;
+mod info;
+mod jobs;
+mod raw;
 mod schedule;
+mod workers;
 
 use std::fmt;
 use std::future::Future;
@@ -19,10 +24,15 @@ use crate::limits::SHARDS;
 use crate::store::{Shard, Store};
 
 pub use connect::ClientBuilder;
-pub use control::QueueStats;
+pub use control::{QueueRates, QueueStats};
 pub use dead::{DeadCursor, DeadLetter, DeadLetters, DeadListing, RedriveReport};
+pub use forecast::Forecast;
 pub use handle::{CancelOutcome, JobHandle, JobStatus};
+pub use info::{JobFailure, JobInfo, JobState};
+pub use jobs::{AnyJob, JobCursor, JobPage, JobQuery, Jobs};
+pub use raw::RawJob;
 pub use schedule::{Schedule, SendAll, SendJob};
+pub use workers::{WorkerInfo, WorkerLateness};
 
 use flush::Flushers;
 

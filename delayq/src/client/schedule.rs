@@ -154,13 +154,41 @@ impl<J: JobType> Schedule<J> {
     fn plan(&self) -> Result<Plan, Error> {
         let queue = self.queue.as_deref().unwrap_or(J::QUEUE);
         check_name("queue", queue)?;
-        check_name("job", J::NAME)?;
-        let priority = self.priority.unwrap_or(J::PRIORITY);
+        let terms = Terms {
+            when: self.when,
+            priority: self.priority.unwrap_or(J::PRIORITY),
+            max_retries: J::MAX_RETRIES,
+            unique: self.unique.clone(),
+            expires_in: self.expires_in,
+            retain_for: self.retain_for,
+            trace_parent: self.trace_parent.clone().or_else(trace::current_parent),
+        };
+        terms.plan(queue, J::NAME, J::VERSION, self.client.inner.payload_limit)
+    }
+}
+
+/// When and how a job shall run, whatever its type.
+#[derive(Debug, Clone)]
+pub(super) struct Terms {
+    pub(super) when: When,
+    pub(super) priority: u8,
+    pub(super) max_retries: u32,
+    pub(super) unique: Option<String>,
+    pub(super) expires_in: Option<Duration>,
+    pub(super) retain_for: Option<Duration>,
+    pub(super) trace_parent: Option<String>,
+}
+
+impl Terms {
+    /// Checked, for jobs of a name and version.
+    pub(super) fn plan(self, queue: &str, name: &str, version: u32, payload_limit: usize) -> Result<Plan, Error> {
+        check_name("job", name)?;
+        let priority = self.priority;
         if priority > 9 {
             return Err(Error::invalid(format!("priority {priority} is out of range: 0 runs first, 9 last")));
         }
-        if J::VERSION == 0 {
-            return Err(Error::invalid(format!("the job type {} has version 0: versions start at 1", J::NAME)));
+        if version == 0 {
+            return Err(Error::invalid(format!("the job type {name} has version 0: versions start at 1")));
         }
         let ms = |what: &str, duration: Option<Duration>| match duration.map(|duration| (duration, delay_ms(duration)))
         {
@@ -170,29 +198,28 @@ impl<J: JobType> Schedule<J> {
                 Err(Error::invalid(format!("{what} of {duration:?} is out of range: above zero, up to the year 9999")))
             }
         };
-        let trace_parent = self.trace_parent.clone().or_else(trace::current_parent);
-        if let Some(parent) = &trace_parent {
+        if let Some(parent) = &self.trace_parent {
             trace::check_parent(parent)?;
         }
         let options = Options {
             priority,
-            attempts_max: envelope::attempts_limit(J::MAX_RETRIES),
+            attempts_max: envelope::attempts_limit(self.max_retries),
             expires_ms: ms("expires_in", self.expires_in)?,
             retain_ms: ms("retain_for", self.retain_for)?,
-            unique: self.unique.clone(),
+            unique: self.unique,
         };
         Ok(Plan {
             queue: queue.into(),
             when: self.when.to_arg()?,
             options,
-            head: envelope::head(J::NAME, J::VERSION, trace_parent.as_deref()),
-            payload_limit: self.client.inner.payload_limit,
+            head: envelope::head(name, version, self.trace_parent.as_deref()),
+            payload_limit,
         })
     }
 }
 
 /// What all jobs of a send have in common.
-struct Plan {
+pub(super) struct Plan {
     queue: Arc<str>,
     when: String,
     /// With the unique key that was asked for; a job's own comes where there is none.
@@ -206,6 +233,31 @@ impl Plan {
     /// A job as it is sent.
     fn encode<J: JobType>(&self, job: &J, id: Option<JobId>) -> Result<NewJob, Error> {
         let unique = self.options.unique.clone().or_else(|| job.unique_key());
+        let write = |envelope: &mut Vec<u8>| {
+            serde_json::to_writer(envelope, job).map_err(|error| {
+                Error::new(ErrorKind::Payload, format!("the payload of {} can't be encoded as JSON", J::NAME))
+                    .caused(error)
+            })
+        };
+        self.job(J::NAME, id, unique, write)
+    }
+
+    /// A job as it is sent, whose payload stands already.
+    pub(super) fn wrap(&self, name: &str, payload: &[u8], id: Option<JobId>) -> Result<NewJob, Error> {
+        let unique = self.options.unique.clone();
+        self.job(name, id, unique, |envelope| {
+            envelope.extend_from_slice(payload);
+            Ok(())
+        })
+    }
+
+    fn job(
+        &self,
+        name: &str,
+        id: Option<JobId>,
+        unique: Option<String>,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>,
+    ) -> Result<NewJob, Error> {
         if let Some(key) = &unique
             && (key.is_empty() || key.len() > UNIQUE_KEY_BYTES_MAX)
         {
@@ -216,21 +268,18 @@ impl Plan {
         }
         let mut envelope = Vec::with_capacity(256);
         envelope.extend_from_slice(&self.head);
-        serde_json::to_writer(&mut envelope, job).map_err(|error| {
-            Error::new(ErrorKind::Payload, format!("the payload of {} can't be encoded as JSON", J::NAME)).caused(error)
-        })?;
+        write(&mut envelope)?;
         let (bytes, limit) = (envelope.len() - self.head.len(), self.payload_limit);
         if bytes > limit {
             return Err(Error::new(
                 ErrorKind::Payload,
                 format!(
-                    "the payload of {} has {bytes} bytes, over the limit of {limit}: store it elsewhere and send a reference, or raise ClientBuilder::payload_limit",
-                    J::NAME
+                    "the payload of {name} has {bytes} bytes, over the limit of {limit}: store it elsewhere and send a reference, or raise ClientBuilder::payload_limit"
                 ),
             ));
         }
         let id = id.unwrap_or_else(JobId::new);
-        tracing::debug!(job.id = %id, job.name = J::NAME, queue = &*self.queue, "scheduled");
+        tracing::debug!(job.id = %id, job.name = name, queue = &*self.queue, "scheduled");
         Ok(NewJob {
             id: *id.as_bytes(),
             when: self.when.clone(),
@@ -271,7 +320,8 @@ impl Client {
     }
 }
 
-async fn send_encoded<J: JobType>(
+/// Sends jobs as they are; what could not be encoded answers with its error.
+pub(super) async fn send_encoded<J>(
     client: Client,
     queue: Arc<str>,
     encoded: Vec<Result<NewJob, Error>>,
@@ -353,7 +403,7 @@ fn unanswered(answers: &[Result<Sent, Error>]) -> Option<Error> {
     answers.iter().all(gave_up).then(unsent)
 }
 
-fn handle<J: JobType>(client: Client, queue: Arc<str>, id: JobId, sent: Sent) -> Result<JobHandle<J>, Error> {
+fn handle<J>(client: Client, queue: Arc<str>, id: JobId, sent: Sent) -> Result<JobHandle<J>, Error> {
     match sent {
         Sent::Created => Ok(JobHandle::new(client, queue, id, true)),
         Sent::Already => Ok(JobHandle::new(client, queue, id, false)),

@@ -19,6 +19,11 @@ impl Prefix {
         check_name("prefix", prefix)?;
         Ok(Prefix(prefix.to_owned()))
     }
+
+    /// The list of the queues in use, which belongs to no queue.
+    pub(super) fn queues(&self) -> KeySet {
+        vec![format!("{}:queues", self.0).into_bytes()].into()
+    }
 }
 
 impl Default for Prefix {

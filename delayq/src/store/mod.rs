@@ -45,6 +45,11 @@ impl Member {
         id
     }
 
+    /// The number of the run.
+    pub fn run(&self) -> u64 {
+        self.0[16..].iter().fold(0, |run, byte| run << 8 | u64::from(*byte))
+    }
+
     fn from_bytes(bytes: &[u8]) -> Option<Member> {
         bytes.try_into().ok().map(Member)
     }

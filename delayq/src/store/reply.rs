@@ -58,6 +58,19 @@ impl Answer {
         u64::try_from(self.int()?).map_err(|_| odd(self.operation, "a negative count"))
     }
 
+    /// A score of a sorted set, in ms. What a foreign hand put before 1970 is of 1970.
+    pub(super) fn score_ms(&mut self) -> Result<u64, Error> {
+        Ok(u64::try_from(self.int()?).unwrap_or(0))
+    }
+
+    /// A priority.
+    pub(super) fn priority(&mut self) -> Result<u8, Error> {
+        match self.int()? {
+            n @ 0..=9 => Ok(n as u8),
+            _ => Err(odd(self.operation, "a priority beyond 9")),
+        }
+    }
+
     pub(super) fn bytes(&mut self) -> Result<Vec<u8>, Error> {
         match self.parts.next() {
             Some(Reply::Bytes(bytes)) => Ok(bytes),

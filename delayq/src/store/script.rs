@@ -44,16 +44,22 @@ scripts! {
     DEAD_DELETE = "dead_delete" uses "base" "record" "ends" "shard";
     DEAD_LIST = "dead_list" uses "base" "shard";
     DEAD_REDRIVE = "dead_redrive" uses "base" "record" "arm" "ends" "shard";
+    DONE_LIST = "done_list" uses "base" "shard";
     DUE_LIST = "due_list" uses "base" "shard";
     ENQUEUE = "enqueue" uses "base" "record" "arm" "ends";
+    FORECAST = "forecast" uses "base" "shard";
     INSPECT = "inspect" uses "base" "record" "ends" "shard";
     OPEN = "open" uses "base" "arm" "shard";
     PASS = "pass" uses "base" "arm" "shard";
     PAUSE = "pause" uses "base" "arm" "shard";
+    QUEUES = "queues" uses "base";
     RECONCILE = "reconcile" uses "base" "record" "arm" "ends" "fence" "shard";
+    REGISTER = "register" uses "base";
     RESCHEDULE = "reschedule" uses "base" "record" "arm" "ends" "shard";
     RESCUE = "rescue" uses "base" "record" "arm" "ends" "shard";
+    RUNNING_LIST = "running_list" uses "base" "shard";
     SESSIONS = "sessions" uses "base" "shard";
     SETTLE = "settle" uses "base" "record" "arm" "ends" "fence" "settle" "shard";
     STATS = "stats" uses "base" "arm" "shard";
+    WORKERS = "workers" uses "base" "shard";
 }

@@ -73,16 +73,14 @@ impl TestQueue {
         let mut all = Vec::new();
         for queue in self.client.sent_queues() {
             let shard = store.shard(&queue, 0).unwrap_or_else(|error| panic!("{error}"));
-            for priority in 0..=9 {
-                let mut page = DuePage { priority, after: None, limit: 100 };
-                loop {
-                    let rows = store.due_list(&shard, &page).await.unwrap_or_else(|error| panic!("{error}"));
-                    let Some(last) = rows.last() else { break };
-                    page.after = Some((last.due_ms, last.id.clone()));
-                    for row in rows {
-                        if let (Ok(id), Ok(record)) = (row.id.try_into(), Record::decode(&row.record)) {
-                            all.push(Waiting { id, due_ms: row.due_ms, queue: queue.clone(), record });
-                        }
+            let mut page = DuePage { limit: 100, ..DuePage::default() };
+            loop {
+                let rows = store.due_list(&shard, &page).await.unwrap_or_else(|error| panic!("{error}"));
+                let Some(last) = rows.last() else { break };
+                page.after = Some(last.cursor());
+                for row in rows {
+                    if let (Ok(id), Ok(record)) = (row.id.try_into(), Record::decode(&row.record)) {
+                        all.push(Waiting { id, due_ms: row.due_ms, queue: queue.clone(), record });
                     }
                 }
             }

@@ -9,6 +9,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tower::{Layer, Service};
 
+use super::about::About;
 use super::alarm::Alarms;
 use super::lane::Lane;
 use super::pump::Pump;
@@ -48,6 +49,7 @@ pub struct Worker {
     required: Vec<(&'static str, u32)>,
     stack: Stack,
     unknown: Unknown,
+    name: Option<String>,
 }
 
 impl Worker {
@@ -65,6 +67,7 @@ impl Worker {
             required: Vec::new(),
             stack: Stack::default(),
             unknown: Unknown::default(),
+            name: None,
         }
     }
 
@@ -99,6 +102,13 @@ impl Worker {
     /// How long a graceful shutdown waits for running jobs, 25 s unless said otherwise; then they are stopped and handed back.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
+        self
+    }
+
+    /// What this worker is called where workers are listed, at most 128 bytes without control characters; the host's name and
+    /// the process's id unless said otherwise.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
         self
     }
 
@@ -179,7 +189,8 @@ impl Worker {
     /// # Errors
     /// As for [`run`](Worker::run).
     pub async fn run_until<F: Future<Output = ()>>(self, stop: F) -> Result<(), Error> {
-        let Parts { hub, store, service, lanes } = self.prepare()?;
+        let Parts { hub, store, service, lanes, about } = self.prepare()?;
+        let about = Arc::new(about);
         let alarms = Alarms::start(lanes.len())
             .map_err(|error| Error::new(ErrorKind::Config, "the alarm thread can't be started").caused(error))?;
         let (stopper, stopping) = shutdown::channel();
@@ -192,7 +203,13 @@ impl Worker {
             let (listen, asked) = mpsc::unbounded_channel();
             let baton = tokio::spawn(baton::listen(store.dedicated(), lane.clone(), asked, control.clone()));
             let alarm = alarms.alarm(index);
-            renewed.push(Renewed { lane: lane.clone(), alarm: alarm.clone(), pump: control, disagreed_at: None });
+            renewed.push(Renewed {
+                lane: lane.clone(),
+                alarm: alarm.clone(),
+                pump: control,
+                about: about.clone(),
+                disagreed_at: None,
+            });
             let pump = Pump::new(lane, calls.clone(), hub.clone(), service.clone(), alarm, (listen, baton), controls);
             pumps.spawn(pump.run(stopping.clone()));
         }
@@ -239,6 +256,7 @@ impl Worker {
                 limits::LEASE_MAX
             )));
         }
+        let about = About::new(self.name, self.concurrency)?;
         if self.stack.is_ambiguous() {
             return Err(config(
                 "both Worker::stack and Worker::layer were given: put the layers into the stack".to_owned(),
@@ -271,7 +289,7 @@ impl Worker {
             concurrency: self.concurrency,
             solo: Solo::default(),
         };
-        Ok(Parts { hub: Arc::new(hub), store, service, lanes })
+        Ok(Parts { hub: Arc::new(hub), store, service, lanes, about })
     }
 }
 
@@ -281,6 +299,7 @@ pub(super) struct Parts {
     pub(super) store: Store,
     pub(super) service: JobService,
     pub(super) lanes: Vec<Arc<Lane>>,
+    pub(super) about: About,
 }
 
 impl std::fmt::Debug for Worker {

@@ -67,7 +67,7 @@ pub(crate) struct Head {
 impl Worker {
     /// Checks and puts it together as [`run`](Worker::run) would, without starting anything.
     pub(crate) fn by_hand(self) -> Result<ByHand, Error> {
-        let Parts { hub, store, service, lanes } = self.prepare()?;
+        let Parts { hub, store, service, lanes, .. } = self.prepare()?;
         let hands = lanes.iter().map(|lane| Hand::new(lane.shard.clone())).collect();
         Ok(ByHand { store, hub, service, hands, beaten_ms: 0, beaten: 0, others: false })
     }
@@ -119,12 +119,12 @@ impl ByHand {
     async fn beat(&mut self) -> Result<bool, Error> {
         let mut others = false;
         for hand in &mut self.hands {
-            let lost = match self.store.beat(&hand.shard, &hand.session, self.hub.lease, 0).await? {
+            let lost = match self.store.beat(&hand.shard, &hand.session, self.hub.lease, 0, None).await? {
                 Ok(beat) => beat.lost,
                 Err(_) => {
                     // Not open yet, or the clock has left its lease behind.
                     hand.open(&self.store, self.hub.lease).await?;
-                    match self.store.beat(&hand.shard, &hand.session, self.hub.lease, 0).await? {
+                    match self.store.beat(&hand.shard, &hand.session, self.hub.lease, 0, None).await? {
                         Ok(beat) => beat.lost,
                         Err(_) => return Err(Error::new(ErrorKind::WrongState, "a session was lost as it was opened")),
                     }
@@ -197,7 +197,7 @@ async fn step(store: &Store, hub: &Hub, service: JobService, hand: &mut Hand, lo
     let mut run = Run { request, outcome: None, panicked, started_us: claimed.now_us };
     if !lost {
         // However long it ran by the moved clock: it was alive all that time.
-        store.beat(&hand.shard, &hand.session, hub.lease, 0).await?.map_err(refused)?;
+        store.beat(&hand.shard, &hand.session, hub.lease, 0, None).await?.map_err(refused)?;
         settle(hand, (job.member, execute::verdict(outcome.clone()))).await?;
         run.outcome = Some(outcome);
     }

@@ -61,7 +61,7 @@ pub(super) fn read(
     let timeout = registered.as_ref().map_or(DEFAULT_TIMEOUT, |known| known.timeout);
     let age = Duration::from_millis((now_us / 1000).saturating_sub(record.enqueued_ms));
     let ending = Ending {
-        extended: record.extended || record.attempts > 0 || record.crashes > 0,
+        extended: record.extension.is_some() || record.attempts > 0 || record.crashes > 0,
         // A second more than the store wants: its clock and ours drift apart while the job runs.
         young_until: (TOMBSTONE + Duration::from_secs(1)).checked_sub(age).map(|left| now + left),
     };

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::about::Lateness;
 use super::runs::Runs;
 use crate::store::{SessionId, Shard};
 
@@ -10,6 +11,7 @@ use crate::store::{SessionId, Shard};
 pub(super) struct Lane {
     pub(super) shard: Shard,
     pub(super) runs: Runs,
+    pub(super) lateness: Lateness,
     session: Mutex<Option<SessionId>>,
     /// Rises with each call that changes what the session holds (rule c).
     seq: AtomicU64,
@@ -25,6 +27,7 @@ impl Lane {
         Lane {
             shard,
             runs: Runs::default(),
+            lateness: Lateness::default(),
             session: Mutex::new(None),
             seq: AtomicU64::new(0),
             timer_ms: AtomicU64::new(0),

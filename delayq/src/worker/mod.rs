@@ -1,5 +1,6 @@
 //! The worker: claims due jobs, runs them through the service stack, settles what they came to.
 
+mod about;
 mod alarm;
 mod alone;
 mod baton;

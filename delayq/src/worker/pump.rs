@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 use tower::Service;
 
 use super::Hub;
+use super::about::Late;
 use super::alarm::Alarm;
 use super::alone::{Alone, SOLO_AT};
 use super::execute::{self, Finished};
@@ -191,6 +192,10 @@ impl Pump {
         }
         let session: SessionId = uuid::Uuid::now_v7().into_bytes();
         self.store.open(&self.lane.shard, &session, self.hub.lease).await?;
+        if let Err(error) = self.store.register(&self.lane.shard).await {
+            // For operators alone: it is tried again with the next session.
+            tracing::debug!(queue = %self.queue, %error, "the queue could not be put on the list");
+        }
         self.lane.set_session(Some(session));
         self.unsure = false;
         self.hungry = true;
@@ -403,6 +408,7 @@ impl Pump {
         let Some(Backlog { jobs, now_us, mut services }) = self.backlog.take() else { return 0 };
         let mut runs = Vec::with_capacity(jobs.len());
         let now = Instant::now();
+        let mut late = Late::default();
         for taken in jobs {
             let job = match execute::read(taken, (now_us, now), &self.queue, &self.hub.registry) {
                 Ok(job) => job,
@@ -424,10 +430,12 @@ impl Pump {
                 self.alone = Alone::Running;
             }
             self.holding += 1;
+            late.add(job.request.lateness());
             runs.push(execute::start(service, job, &self.finished_sender, now));
         }
         self.hub.slots.add_permits(services.len());
         let started = runs.len();
+        self.lane.lateness.note(&late, now);
         // A run may be over before it stands here: its end is taken in after this, by this same task.
         self.lane.runs.insert(runs);
         started

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
+use super::about::About;
 use super::alarm::Alarm;
 use super::execute;
 use super::lane::Lane;
@@ -21,6 +22,7 @@ pub(super) struct Renewed {
     pub(super) lane: Arc<Lane>,
     pub(super) alarm: Alarm,
     pub(super) pump: mpsc::UnboundedSender<Control>,
+    pub(super) about: Arc<About>,
     /// The number of calls at which the held counts last disagreed.
     pub(super) disagreed_at: Option<u64>,
 }
@@ -92,7 +94,8 @@ async fn beat(store: &Store, lease: Duration, renewed: &mut Renewed) {
     settle_wedged(store, &lane, &session).await;
     let quiet = lane.quiet();
     let known = lane.runs.len() as u64;
-    match store.beat(&lane.shard, &session, lease, lane.timer_ms()).await {
+    let report = renewed.about.report(&lane.lateness, Instant::now());
+    match store.beat(&lane.shard, &session, lease, lane.timer_ms(), Some(&report)).await {
         Ok(Ok(beat)) => {
             if let Some(wait) = beat.wait {
                 // The store's clock may have been set since the timer was (rule m).

@@ -99,7 +99,7 @@ impl<'w> Hand<'w> {
 
     /// Renews, whatever comes of it.
     pub async fn try_beat(&self, timer_ms: u64) -> Result<Beat, Refusal> {
-        self.world.store.beat(&self.world.shard, &self.id, self.lease, timer_ms).await.expect("beat answers")
+        self.world.store.beat(&self.world.shard, &self.id, self.lease, timer_ms, None).await.expect("beat answers")
     }
 
     /// Renews.

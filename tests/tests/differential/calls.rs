@@ -158,7 +158,14 @@ impl Player {
         let seat = self.seat();
         let Seat { id, lease, .. } = self.seats[seat];
         let timer = self.timer();
-        self.call("beat", Some(&id), vec![id.to_vec(), text(lease), timer])
+        let mut args = vec![id.to_vec(), text(lease), timer];
+        match self.dice.roll(40) {
+            0 => args.push(vec![b'x'; 1025]),
+            1..15 => args.push(self.dice.bytes(12)),
+            15..20 => args.push(Vec::new()),
+            _ => {}
+        }
+        self.call("beat", Some(&id), args)
     }
 
     /// A member that this session holds, or held, or another does, or nobody.
@@ -345,22 +352,83 @@ impl Player {
     }
 
     pub(crate) fn due_list(&mut self) -> Call {
-        let (last_ms, last_id) = match self.due_pages.back() {
-            Some((id, due)) if self.dice.once_in(2) => (text(due), id.clone()),
+        let (last_ms, last_priority, last_id) = match self.due_pages.back() {
+            Some((id, due, priority)) if self.dice.once_in(2) => (text(due), text(priority), id.clone()),
             // That job is gone by now.
-            Some((_, due)) if self.dice.once_in(2) => (text(due), self.dice.bytes(16)),
-            _ => (Vec::new(), Vec::new()),
+            Some((_, due, priority)) if self.dice.once_in(2) => (text(due), text(priority), self.dice.bytes(16)),
+            // From an instant on.
+            Some((_, due, _)) if self.dice.once_in(2) => (text(due), text(0), Vec::new()),
+            _ => (Vec::new(), Vec::new(), Vec::new()),
         };
         let priority = if self.dice.once_in(15) {
             self.dice.pick(&["10", "x", "-1"]).as_bytes().to_vec()
         } else if self.dice.once_in(2) {
-            text(5)
+            Vec::new()
         } else {
             text(self.dice.roll(10))
         };
+        let limit = self.page_limit();
+        self.call("due_list", None, vec![priority, last_ms, last_priority, last_id, limit])
+    }
+
+    fn page_limit(&mut self) -> Vec<u8> {
         let limits = if self.dice.once_in(15) { ["0", "101", "x"] } else { ["1", "2", "100"] };
-        let limit = self.dice.pick(&limits);
-        self.call("due_list", None, vec![priority, last_ms, last_id, text(limit)])
+        self.dice.pick(&limits).as_bytes().to_vec()
+    }
+
+    pub(crate) fn done_list(&mut self) -> Call {
+        let (last_ms, last_id) = match self.done_pages.back() {
+            Some((id, until)) if self.dice.once_in(2) => (text(until), id.clone()),
+            // That job is gone by now.
+            Some((_, until)) if self.dice.once_in(2) => (text(until), self.dice.bytes(16)),
+            _ => (Vec::new(), Vec::new()),
+        };
+        let limit = self.page_limit();
+        self.call("done_list", None, vec![last_ms, last_id, limit])
+    }
+
+    pub(crate) fn running_list(&mut self) -> Call {
+        let seat = self.seat();
+        let session = self.seats[seat].id;
+        let last = if self.dice.once_in(3) { self.member(seat) } else { Vec::new() };
+        let limit = self.page_limit();
+        self.call("running_list", Some(&session), vec![last, limit])
+    }
+
+    pub(crate) fn workers(&mut self) -> Call {
+        let seats = self.dice.roll(5) as usize;
+        let sessions: Vec<Vec<u8>> = self.seats.iter().rev().take(seats).map(|seat| seat.id.to_vec()).collect();
+        let mut call = self.call("workers", None, sessions);
+        call.keys.extend(self.seats.iter().rev().take(seats).map(|seat| self.shard.held(&seat.id)));
+        if self.dice.once_in(20) {
+            call.keys.pop();
+        }
+        call
+    }
+
+    pub(crate) fn forecast(&mut self) -> Call {
+        let ahead = match self.dice.roll(12) {
+            0 => Vec::new(),
+            1 => vec![text("x")],
+            n => (0..n).map(|n| text(n * self.dice.roll(20_000))).collect(),
+        };
+        self.call("forecast", None, ahead)
+    }
+
+    fn catalog(&mut self, script: &'static str, args: Vec<Vec<u8>>) -> Call {
+        Call { script, keys: vec![self.shard.key("queues")], args }
+    }
+
+    pub(crate) fn register(&mut self) -> Call {
+        let names = (0..self.dice.roll(4)).map(|_| self.dice.pick(&["mail", "orders", "a", "z"]).as_bytes().to_vec());
+        let names = names.collect();
+        self.catalog("register", names)
+    }
+
+    pub(crate) fn queues(&mut self) -> Call {
+        let last = self.dice.pick(&["", "", "a", "mail", "unheard of"]).as_bytes().to_vec();
+        let limit = self.page_limit();
+        self.catalog("queues", vec![last, if limit == b"101" { text(1001) } else { limit }])
     }
 
     pub(crate) fn pause(&mut self) -> Call {
@@ -385,14 +453,35 @@ impl Player {
         call
     }
 
+    /// A call that shows something.
+    fn of_shows(&mut self) -> Call {
+        match self.dice.roll(8) {
+            0 => self.done_list(),
+            1 => self.running_list(),
+            2 => self.workers(),
+            3 => self.forecast(),
+            4 => self.register(),
+            5 => self.queues(),
+            6 => self.dead_list(),
+            _ => self.sessions(),
+        }
+    }
+
     /// Any call.
     pub(crate) fn any(&mut self) -> Call {
+        if self.curious > 0 && !self.seats.is_empty() {
+            self.curious -= 1;
+            if self.dice.once_in(3) {
+                return self.of_shows();
+            }
+        }
         let standing = self.seats.iter().filter(|seat| !seat.gone).count();
         match self.dice.roll(100) {
             _ if self.seats.is_empty() || (standing < 2 && self.dice.once_in(3)) => self.open(),
-            0..18 => self.enqueue(),
-            18..36 => self.claim(),
-            36..47 => self.settle(),
+            0..17 => self.enqueue(),
+            17..34 => self.claim(),
+            34..44 => self.settle(),
+            44..47 => self.of_shows(),
             47..54 => self.beat(),
             54..60 => self.rescue(),
             60..63 => self.open(),

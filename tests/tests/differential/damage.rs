@@ -16,12 +16,13 @@ pub(crate) struct Broken {
 
 /// Keys by their names within the shard.
 fn any_key(player: &mut Player) -> String {
-    match player.dice.roll(24) {
+    match player.dice.roll(27) {
         0..3 => "jobs".to_owned(),
         3..7 => "stats".to_owned(),
         7..10 => "sessions".to_owned(),
-        10..12 => held_key(player),
-        12..18 => format!("due:{}", player.dice.pick(&[5, 5, 0, 9])),
+        10..13 => held_key(player),
+        13..18 => format!("due:{}", player.dice.pick(&[5, 5, 0, 9])),
+        24.. => "queues".to_owned(),
         _ => player.dice.pick(&["wake", "dead", "error", "done", "unique", "tombs"]).to_owned(),
     }
 }
@@ -48,6 +49,7 @@ pub(crate) async fn break_key(pair: &Pair, player: &mut Player, call: u64) -> Br
         _ => [Value::Text(bytes), set, hash],
     };
     pair.write(&name, Some(&player.dice.pick(&wrong))).await;
+    player.curious = 6;
     Broken { name, held, until: call + 1 + player.dice.roll(12) }
 }
 
@@ -136,6 +138,8 @@ pub(crate) async fn damage(pair: &Pair, player: &mut Player) {
                 "schema",
                 "cancelling",
                 "large",
+                "mark_new",
+                "mark_old",
             ];
             let field = player.dice.pick(&fields);
             match player.dice.roll(4) {

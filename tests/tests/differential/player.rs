@@ -38,7 +38,9 @@ pub(crate) struct Player {
     /// Sessions that a beat told of.
     pub(crate) lost: VecDeque<Vec<u8>>,
     /// Where pages of waiting jobs ended.
-    pub(crate) due_pages: VecDeque<(Vec<u8>, u64)>,
+    pub(crate) due_pages: VecDeque<(Vec<u8>, u64, i64)>,
+    /// Where pages of retained jobs ended.
+    pub(crate) done_pages: VecDeque<(Vec<u8>, u64)>,
     /// Where pages of dead letters ended.
     pub(crate) pages: VecDeque<(Vec<u8>, u64)>,
     pub(crate) fresh: u64,
@@ -46,6 +48,8 @@ pub(crate) struct Player {
     pub(crate) shards: Vec<u8>,
     /// Sends hundreds of jobs at once sometimes.
     pub(crate) crowd: bool,
+    /// For so many calls more than usual only look, since a key was just broken.
+    pub(crate) curious: u32,
 }
 
 fn remember<T>(what: &mut VecDeque<T>, new: T, most: usize) {
@@ -73,11 +77,13 @@ impl Player {
             solos: VecDeque::new(),
             lost: VecDeque::new(),
             due_pages: VecDeque::new(),
+            done_pages: VecDeque::new(),
             pages: VecDeque::new(),
             fresh: JOBS,
             schema: text(1),
             shards: text(1),
             crowd,
+            curious: 0,
         }
     }
 
@@ -206,8 +212,11 @@ impl Player {
             }
             (_, [Reply::Bytes(code), Reply::Bytes(stored)]) if code == b"SCHEMA" => self.schema.clone_from(stored),
             (_, [Reply::Bytes(code), Reply::Bytes(stored)]) if code == b"SHARDS" => self.shards.clone_from(stored),
-            ("due_list", [.., Reply::Bytes(id), Reply::Int(due), _]) => {
-                remember(&mut self.due_pages, (id.clone(), *due as u64), REMEMBERED);
+            ("due_list", [.., Reply::Bytes(id), Reply::Int(due), Reply::Int(priority), _]) => {
+                remember(&mut self.due_pages, (id.clone(), *due as u64, *priority), REMEMBERED);
+            }
+            ("done_list", [.., Reply::Bytes(id), Reply::Int(until), _]) => {
+                remember(&mut self.done_pages, (id.clone(), *until as u64), REMEMBERED);
             }
             ("dead_list", [.., Reply::Bytes(id), Reply::Int(died), _, _]) => {
                 remember(&mut self.pages, (id.clone(), *died as u64), REMEMBERED);

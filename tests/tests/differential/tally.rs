@@ -15,13 +15,18 @@ const ALSO: &[(&str, &[&str])] = &[
     ("dead_delete", &["o", "n"]),
     ("dead_list", &["letter", "record", "after", "before"]),
     ("dead_redrive", &["o", "n", "u", "m"]),
-    ("due_list", &["job", "next page"]),
+    ("done_list", &["job", "next page"]),
+    ("due_list", &["job", "all", "next page", "from an instant"]),
     ("enqueue", &["created", "already", "duplicate"]),
     ("pause", &["changed", "unchanged"]),
+    ("queues", &["name", "next page"]),
     ("reconcile", &["missing"]),
+    ("register", &["new", "known"]),
     ("rescue", &["given", "buried", "cancelled", "quarantined"]),
+    ("running_list", &["job", "next page"]),
     ("sessions", &["lost session", "session"]),
     ("settle", &["o", "n", "c", "m"]),
+    ("workers", &["session", "no session", "report"]),
 ];
 
 /// Counts by script and by what was seen.
@@ -144,7 +149,29 @@ fn look(call: &Call, parts: &[Reply], see: &mut impl FnMut(&str)) {
         }
         "pause" => see(if int(1) == 1 { "changed" } else { "unchanged" }),
         "reconcile" if parts.len() > 2 => see("missing"),
-        "due_list" if parts.len() > 1 => see(if call.args[1].is_empty() { "job" } else { "next page" }),
+        "due_list" if parts.len() > 1 => {
+            see(match (call.args[1].is_empty(), call.args[3].is_empty()) {
+                (true, _) => "job",
+                (false, true) => "from an instant",
+                (false, false) => "next page",
+            });
+            if call.args[0].is_empty() {
+                see("all");
+            }
+        }
+        "done_list" | "running_list" if parts.len() > 1 => {
+            see(if call.args[0].is_empty() { "job" } else { "next page" })
+        }
+        "queues" if parts.len() > 1 => see(if call.args[0].is_empty() { "name" } else { "next page" }),
+        "register" => see(if int(1) > 0 { "new" } else { "known" }),
+        "workers" => {
+            for at in (2..parts.len()).step_by(3) {
+                see(if int(at) < 0 { "no session" } else { "session" });
+                if some(at + 2) {
+                    see("report");
+                }
+            }
+        }
         "dead_list" if parts.len() > 1 => {
             see("letter");
             see(if call.args[0] == b"after" { "after" } else { "before" });

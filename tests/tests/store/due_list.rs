@@ -2,22 +2,24 @@
 
 use delayq::ErrorKind;
 use delayq::envelope::Record;
-use delayq::store::ops::{DuePage, DueRow};
+use delayq::store::ops::{DueCursor, DuePage, DueRow};
 use delayq_tests::store_kit::{With, World, id, job, kind};
 
 delayq_tests::store_cases!(
     pages_cover_all_that_wait_the_soonest_first,
+    pages_of_all_priorities_are_one_list,
+    a_page_begins_at_an_instant,
     pages_go_on_after_a_job_that_is_gone,
     pages_show_records_even_where_one_is_missing,
     pages_keep_to_their_bounds,
 );
 
 fn first(limit: usize) -> DuePage {
-    DuePage { priority: 5, after: None, limit }
+    DuePage { priority: Some(5), after: None, limit }
 }
 
 fn next(limit: usize, last: &DueRow) -> DuePage {
-    DuePage { after: Some((last.due_ms, last.id.clone())), ..first(limit) }
+    DuePage { after: Some(last.cursor()), ..first(limit) }
 }
 
 async fn list(world: &World, page: &DuePage) -> Vec<DueRow> {
@@ -42,9 +44,38 @@ async fn pages_cover_all_that_wait_the_soonest_first(world: &World) {
         seen.extend(ids(&rows));
     }
     assert_eq!(seen, (1..=25).map(|n| id(n).to_vec()).collect::<Vec<_>>());
-    assert_eq!(ids(&list(world, &DuePage { priority: 4, ..first(10) }).await), [id(99).to_vec()]);
+    assert_eq!(ids(&list(world, &DuePage { priority: Some(4), ..first(10) }).await), [id(99).to_vec()]);
     world.open().await.take_one().await;
-    assert_eq!(list(world, &DuePage { priority: 4, ..first(10) }).await, []);
+    assert_eq!(list(world, &DuePage { priority: Some(4), ..first(10) }).await, []);
+}
+
+async fn pages_of_all_priorities_are_one_list(world: &World) {
+    // Five instants, each with jobs of three priorities: by instant, then priority, then id.
+    let jobs: Vec<_> = (0..45u64)
+        .map(|n| job(n).priority([7, 0, 5][n as usize % 3]).due(format!("@{}", 5_000_000_000_000 + n % 5)))
+        .collect();
+    world.create(&jobs).await;
+    let mut wanted: Vec<(u64, u8, [u8; 16])> =
+        (0..45u64).map(|n| (5_000_000_000_000 + n % 5, [7, 0, 5][n as usize % 3], id(n))).collect();
+    wanted.sort_unstable();
+    for limit in [1, 4, 7, 100] {
+        let (mut seen, mut page) = (Vec::new(), DuePage { priority: None, ..first(limit) });
+        loop {
+            let rows = list(world, &page).await;
+            let Some(last) = rows.last() else { break };
+            page.after = Some(last.cursor());
+            seen.extend(rows.iter().map(|row| (row.due_ms, row.priority, <[u8; 16]>::try_from(&row.id[..]).unwrap())));
+        }
+        assert_eq!(seen, wanted, "{limit} a page");
+    }
+}
+
+async fn a_page_begins_at_an_instant(world: &World) {
+    world.create(&(1..=6).map(|n| job(n).due(format!("@{}", 5_000_000_000_000 + n / 2))).collect::<Vec<_>>()).await;
+    let from = |due_ms| Some(DueCursor { due_ms, priority: 0, id: Vec::new() });
+    let page = DuePage { priority: None, after: from(5_000_000_000_002), limit: 10 };
+    assert_eq!(ids(&list(world, &page).await), [id(4).to_vec(), id(5).to_vec(), id(6).to_vec()]);
+    assert_eq!(list(world, &DuePage { after: from(5_000_000_000_004), ..page }).await, []);
 }
 
 async fn pages_go_on_after_a_job_that_is_gone(world: &World) {
@@ -69,7 +100,7 @@ async fn pages_keep_to_their_bounds(world: &World) {
     for limit in [0, 101] {
         assert_eq!(kind(world.store.due_list(&world.shard, &first(limit)).await), ErrorKind::InvalidArgument);
     }
-    let beyond = DuePage { priority: 10, ..first(1) };
+    let beyond = DuePage { priority: Some(10), ..first(1) };
     assert_eq!(kind(world.store.due_list(&world.shard, &beyond).await), ErrorKind::InvalidArgument);
     // Seven of 1 MB: what is beyond 4 MiB comes with the next page.
     let large = |n| job(n).due(format!("@{}", 1000 + n)).envelope([b"test 1\n".to_vec(), vec![b'x'; 1 << 20]].concat());

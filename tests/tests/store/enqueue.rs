@@ -45,7 +45,7 @@ async fn new_jobs_are_stored_as_they_were_sent(world: &World) {
     let after = world.now_ms().await;
     assert_eq!((record.priority, record.attempts_max, record.attempts), (3, Some(9), 0));
     assert_eq!((record.crashes, record.free_returns, record.cancel_waits), (0, 0, false));
-    assert!(record.extended);
+    assert!(record.extension.is_some());
     assert!((before..=after).contains(&record.enqueued_ms));
     assert!((before + 5000..=after + 5001).contains(&record.due_ms));
     assert_eq!(record.run, record.enqueued_ms);

@@ -86,7 +86,7 @@ impl<'w> Scene<'w> {
 
 /// Every script that writes, in each of its ways.
 const CALLS: &[(&str, Call)] = &[
-    ("beat", |s| Box::pin(async { s.world.store.beat(&s.world.shard, &s.hand.id, LONG, 0).await.map(drop) })),
+    ("beat", |s| Box::pin(async { s.world.store.beat(&s.world.shard, &s.hand.id, LONG, 0, None).await.map(drop) })),
     ("cancel a waiting job", |s| Box::pin(async { s.world.store.cancel(&s.world.shard, &id(40)).await.map(drop) })),
     ("cancel a running job", |s| Box::pin(async { s.world.store.cancel(&s.world.shard, &id(30)).await.map(drop) })),
     ("claim", |s| Box::pin(async { s.claim("", 10).await })),

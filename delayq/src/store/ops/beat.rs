@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::super::script::BEAT;
 use super::super::{Refusal, SessionId, Shard, Store, decimal};
+use super::workers::Report;
 use crate::error::Error;
 
 /// What a beat tells.
@@ -20,7 +21,8 @@ pub struct Beat {
 }
 
 impl Store {
-    /// Renews the lease of a session that has a timer for `timer_ms` (0 for none).
+    /// Renews the lease of a session that has a timer for `timer_ms` (0 for none), and says what its worker
+    /// reports of itself.
     ///
     /// # Errors
     /// The call failed.
@@ -30,8 +32,14 @@ impl Store {
         session: &SessionId,
         lease: Duration,
         timer_ms: u64,
+        report: Option<&Report>,
     ) -> Result<Result<Beat, Refusal>, Error> {
-        let args = [session.to_vec(), decimal(lease.as_millis()), decimal(timer_ms)];
+        let args = [
+            session.to_vec(),
+            decimal(lease.as_millis()),
+            decimal(timer_ms),
+            report.map(Report::encode).unwrap_or_default(),
+        ];
         let mut answer = self.call(&BEAT, shard.all(Some(session)), &args).await?;
         match answer.code() {
             "OK" => {

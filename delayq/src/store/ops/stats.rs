@@ -29,8 +29,34 @@ pub struct Stats {
     pub paused: bool,
     /// The earliest due time, ms since 1970.
     pub head_ms: Option<u64>,
+    /// Where the counters stood some time ago, if a worker has noted it.
+    pub mark: Option<Mark>,
     /// What happened since the queue was made, by name.
     pub counters: BTreeMap<String, i64>,
+}
+
+/// Where counters stood at some time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    /// When, ms since 1970.
+    pub at_ms: u64,
+    /// Jobs sent.
+    pub enqueued: u64,
+    /// Jobs that succeeded.
+    pub done: u64,
+    /// Failed runs that were followed by another.
+    pub retried: u64,
+    /// Jobs that became dead letters.
+    pub dead: u64,
+}
+
+impl Mark {
+    /// Reads one; what a foreign hand made of it counts as missing.
+    fn parse(text: &str) -> Option<Mark> {
+        let mut numbers = text.split(' ').map(|number| number.parse().ok());
+        let mut next = || numbers.next().flatten();
+        Some(Mark { at_ms: next()?, enqueued: next()?, done: next()?, retried: next()?, dead: next()? })
+    }
 }
 
 impl Store {
@@ -54,6 +80,7 @@ impl Store {
             sessions: answer.count()?,
             paused: answer.int()? == 1,
             head_ms: u64::try_from(answer.int()?).ok(),
+            mark: Mark::parse(&answer.text()?),
             counters: BTreeMap::new(),
         };
         while answer.len() > 0 {
