@@ -160,7 +160,7 @@ fn look(call: &Call, parts: &[Reply], see: &mut impl FnMut(&str)) {
             }
         }
         "done_list" | "running_list" if parts.len() > 1 => {
-            see(if call.args[0].is_empty() { "job" } else { "next page" })
+            see(if call.args[0].is_empty() { "job" } else { "next page" });
         }
         "queues" if parts.len() > 1 => see(if call.args[0].is_empty() { "name" } else { "next page" }),
         "register" => see(if int(1) > 0 { "new" } else { "known" }),
