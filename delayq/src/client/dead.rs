@@ -1,6 +1,6 @@
 //! The dead letters of a queue: look, send again, throw away.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::str::FromStr;
 
@@ -12,7 +12,7 @@ use crate::clock::timestamp;
 use crate::envelope::{Envelope, Record};
 use crate::error::{Error, ErrorKind};
 use crate::job::{DeadReason, JobId};
-use crate::limits::{DEAD_PAGE_MAX, REDRIVE_STEP};
+use crate::limits::{DEAD_PAGE_MAX, REDRIVE_CHUNK, REDRIVE_STEP};
 use crate::store::Shard;
 use crate::store::ops::{DeadPage, DeadRow, Found, Order, Place, Redriven};
 
@@ -68,7 +68,7 @@ pub struct DeadCursor {
     id: Vec<u8>,
 }
 
-/// What [`DeadLetters::redrive_all`] did.
+/// What [`DeadLetters::redrive_all`] or [`DeadLetters::redrive_listed`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct RedriveReport {
@@ -78,6 +78,38 @@ pub struct RedriveReport {
     pub conflicts: u64,
     /// Letters that stay, since their record is gone or unreadable.
     pub unreadable: u64,
+    /// Letters of a list that were no longer there.
+    pub gone: u64,
+}
+
+impl RedriveReport {
+    fn count(&mut self, answer: Redriven) {
+        match answer {
+            Redriven::Waits => self.redriven += 1,
+            Redriven::NotDead => self.gone += 1,
+            Redriven::Conflict => self.conflicts += 1,
+            Redriven::Unreadable => self.unreadable += 1,
+        }
+    }
+}
+
+/// Letters as somebody listed them, and how far they were looked for.
+struct Listed {
+    /// Those that weren't met yet: id and time of death.
+    left: HashMap<Vec<u8>, u64>,
+    after: (u64, Vec<u8>),
+    until_ms: u64,
+}
+
+impl Listed {
+    fn new(letters: &[(JobId, Timestamp)]) -> Listed {
+        let ms = |died: Timestamp| u64::try_from(died.as_millisecond()).unwrap_or(0);
+        let left: HashMap<Vec<u8>, u64> =
+            letters.iter().map(|(id, died)| (id.as_bytes().to_vec(), ms(*died))).collect();
+        let (first, last) = (left.values().min().copied(), left.values().max().copied());
+        // After no letter: a list goes on with the whole millisecond then.
+        Listed { left, after: (first.unwrap_or(0), Vec::new()), until_ms: last.unwrap_or(0) }
+    }
 }
 
 impl DeadLetters {
@@ -191,37 +223,99 @@ impl DeadLetters {
                 return Ok(report);
             }
             let ids: Vec<Vec<u8>> = rows.iter().map(|row| row.id.clone()).collect();
-            let mut asked = 0;
-            let answers = self
-                .client
-                .ask(|| {
-                    asked += 1;
-                    let again = asked > 1;
-                    let (shard, page, ids) = (&shard, &page, &ids);
-                    async move {
-                        if again {
-                            self.redrive_rest(shard, page, ids).await
-                        } else {
-                            self.client.store().dead_redrive(shard, ids).await
-                        }
-                    }
-                })
-                .await?;
+            let answers = self.redrive_page(&shard, &page, &ids).await?;
             for (row, answer) in rows.into_iter().zip(answers) {
                 match answer {
-                    Redriven::Waits => report.redriven += 1,
+                    // Whoever took it away, it is no letter of now any more.
                     Redriven::NotDead => {}
-                    Redriven::Conflict => {
-                        report.conflicts += 1;
-                        after = Some((row.died_ms, row.id));
-                    }
-                    Redriven::Unreadable => {
-                        report.unreadable += 1;
+                    Redriven::Waits => report.count(answer),
+                    Redriven::Conflict | Redriven::Unreadable => {
+                        report.count(answer);
                         after = Some((row.died_ms, row.id));
                     }
                 }
             }
         }
+    }
+
+    /// Sends letters to work again as they were listed, by id and time of death: one that has died once more since then is another
+    /// letter, and is left.
+    ///
+    /// # Errors
+    /// The store doesn't answer; what was redriven by then stays so.
+    pub async fn redrive_listed(&self, letters: &[(JobId, Timestamp)]) -> Result<RedriveReport, Error> {
+        let shard = self.client.shard(&self.queue)?;
+        let mut report = RedriveReport::default();
+        let mut listed = Listed::new(letters);
+        while let Some((page, ids)) = self.next_listed(&shard, &mut listed).await? {
+            for ids in ids.chunks(REDRIVE_STEP) {
+                self.redrive_page(&shard, &page, ids).await?.into_iter().for_each(|answer| report.count(answer));
+            }
+        }
+        report.gone += listed.left.len() as u64;
+        Ok(report)
+    }
+
+    /// Deletes letters for good as they were listed, by id and time of death: one that has died once more since then is another
+    /// letter, and is left. Answers how many were deleted.
+    ///
+    /// # Errors
+    /// The store doesn't answer; what was deleted by then stays so.
+    pub async fn delete_listed(&self, letters: &[(JobId, Timestamp)]) -> Result<u64, Error> {
+        let shard = self.client.shard(&self.queue)?;
+        let mut deleted = 0;
+        let mut listed = Listed::new(letters);
+        while let Some((_, ids)) = self.next_listed(&shard, &mut listed).await? {
+            for ids in ids.chunks(REDRIVE_STEP) {
+                let answers = self.client.ask(|| self.client.store().dead_delete(&shard, ids)).await?;
+                deleted += answers.into_iter().filter(|gone| *gone).count() as u64;
+            }
+        }
+        Ok(deleted)
+    }
+
+    /// The next page of the dead letters, and those of it that were listed. They are no longer looked for then.
+    async fn next_listed(&self, shard: &Shard, listed: &mut Listed) -> Result<Option<(DeadPage, Vec<Vec<u8>>)>, Error> {
+        if listed.left.is_empty() {
+            return Ok(None);
+        }
+        let page = DeadPage {
+            order: Order::OldestFirst,
+            after: Some(listed.after.clone()),
+            // Without records and notes a page may have as many as that.
+            limit: REDRIVE_CHUNK,
+            until_ms: Some(listed.until_ms),
+            whole: false,
+        };
+        let rows = self.client.ask(|| self.client.store().dead_list(shard, &page)).await?;
+        let Some(last) = rows.last() else { return Ok(None) };
+        listed.after = (last.died_ms, last.id.clone());
+        let mut ids = Vec::new();
+        for row in rows {
+            if listed.left.get(&row.id) == Some(&row.died_ms) {
+                listed.left.remove(&row.id);
+                ids.push(row.id);
+            }
+        }
+        Ok(Some((page, ids)))
+    }
+
+    /// Redrives letters of a page, and repeats that with care.
+    async fn redrive_page(&self, shard: &Shard, page: &DeadPage, ids: &[Vec<u8>]) -> Result<Vec<Redriven>, Error> {
+        let mut asked = 0;
+        self.client
+            .ask(|| {
+                asked += 1;
+                let again = asked > 1;
+                async move {
+                    if again {
+                        self.redrive_rest(shard, page, ids).await
+                    } else {
+                        self.client.store().dead_redrive(shard, ids).await
+                    }
+                }
+            })
+            .await
     }
 
     /// Redrives those of a page that an earlier try, whose answer was lost, has left: what has run and died again since

@@ -81,6 +81,8 @@ pub struct JobInfo {
     /// Since when it runs, by the store's clock. A little early for a job that was sent for a time before the store's clock was
     /// set back.
     pub running_since: Option<Timestamp>,
+    /// The worker's session that runs it, as in [`WorkerInfo::session`](super::WorkerInfo::session). A list has it.
+    pub session: Option<String>,
     /// Since when it is a dead letter.
     pub dead_since: Option<Timestamp>,
     /// Until when its record is kept.
@@ -138,6 +140,7 @@ impl JobInfo {
             enqueued_at: None,
             due: None,
             running_since: None,
+            session: None,
             dead_since: None,
             retained_until: None,
             attempts: 0,

@@ -7,10 +7,11 @@ use jiff::Timestamp;
 
 use super::Client;
 use super::handle::JobHandle;
-use super::info::{JobInfo, JobState};
+use super::info::{JobFailure, JobInfo, JobState};
+use super::workers::session_hex;
 use crate::clock::timestamp;
 use crate::error::Error;
-use crate::job::JobId;
+use crate::job::{DeadReason, JobId};
 use crate::limits::{JOBS_PAGE_MAX, SEARCH_SCAN_DEFAULT, SEARCH_SCAN_MAX, SESSIONS_MAX};
 use crate::store::ops::{DeadPage, DonePage, DueCursor, DuePage, Found, Order, Place};
 use crate::store::{SessionId, Shard};
@@ -38,6 +39,8 @@ pub struct JobQuery {
     payload: Option<String>,
     due_from: Option<Timestamp>,
     due_until: Option<Timestamp>,
+    reason: Option<DeadReason>,
+    error: Option<String>,
     newest_first: bool,
     limit: usize,
     scan: usize,
@@ -84,6 +87,8 @@ impl JobQuery {
             payload: None,
             due_from: None,
             due_until: None,
+            reason: None,
+            error: None,
             newest_first: false,
             limit: 50,
             scan: SEARCH_SCAN_DEFAULT,
@@ -112,6 +117,18 @@ impl JobQuery {
     /// Only jobs that are due before this instant. Jobs that wait are found by it without looking at others.
     pub fn due_before(mut self, until: Timestamp) -> JobQuery {
         self.due_until = Some(until);
+        self
+    }
+
+    /// Only dead letters of this reason.
+    pub fn reason(mut self, reason: DeadReason) -> JobQuery {
+        self.reason = Some(reason);
+        self
+    }
+
+    /// Only dead letters whose error has this text in it.
+    pub fn error_contains(mut self, text: impl Into<String>) -> JobQuery {
+        self.error = Some(text.into());
         self
     }
 
@@ -162,13 +179,21 @@ impl JobQuery {
     }
 
     fn filters(&self) -> bool {
-        self.name.is_some() || self.payload.is_some() || self.due_from.is_some() || self.due_until.is_some()
+        self.name.is_some()
+            || self.payload.is_some()
+            || self.due_from.is_some()
+            || self.due_until.is_some()
+            || self.reason.is_some()
+            || self.error.is_some()
     }
 
     fn wants(&self, job: &JobInfo) -> bool {
+        let failed = |wanted: &dyn Fn(&JobFailure) -> bool| job.failure.as_ref().is_some_and(wanted);
         self.name.as_ref().is_none_or(|name| job.name.as_ref() == Some(name))
             && self.due_from.is_none_or(|from| job.due.is_some_and(|due| due >= from))
             && self.due_until.is_none_or(|until| job.due.is_some_and(|due| due < until))
+            && self.reason.is_none_or(|reason| failed(&|failure| failure.reason == Some(reason)))
+            && self.error.as_ref().is_none_or(|text| failed(&|failure| failure.text.contains(text.as_str())))
             && self.payload.as_ref().is_none_or(|text| contains(&job.payload, text.as_bytes()))
     }
 
@@ -397,6 +422,7 @@ impl Jobs {
                 let id = row.member.get(..16).and_then(|id| id.try_into().ok()).unwrap_or_default();
                 let mut job = JobInfo::read(&self.queue, JobId::from_bytes(id), JobState::Running, &row.record, &[]);
                 job.running_since = row.member().map(|member| timestamp(member.run()));
+                job.session = Some(session_hex(session));
                 rows.push((job, At::Running(*session, row.member)));
             }
             if rows.len() >= limit {

@@ -69,7 +69,7 @@ impl Client {
                 let about = about.as_ref();
                 let text = |text: &String| (!text.is_empty()).then(|| text.clone());
                 WorkerInfo {
-                    session: row.session.iter().map(|byte| format!("{byte:02x}")).collect(),
+                    session: session_hex(&row.session),
                     queue: queue.to_owned(),
                     name: about.and_then(|about| text(&about.name)),
                     release: about.and_then(|about| text(&about.release)),
@@ -87,4 +87,9 @@ impl Client {
             })
             .collect())
     }
+}
+
+/// How a session's id is shown.
+pub(super) fn session_hex(session: &SessionId) -> String {
+    session.iter().map(|byte| format!("{byte:02x}")).collect()
 }

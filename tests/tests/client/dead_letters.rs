@@ -179,3 +179,36 @@ async fn r_a_redrive_asks_for_the_unique_key_again() {
     assert!(stage.is_quiet());
     stage.stop().await;
 }
+
+#[tokio::test]
+async fn letters_of_a_list_are_redriven_and_deleted_and_no_others() {
+    let (server, client) = server_and_client().await;
+    let mut stage = Stage::start(&client);
+    bury(&client, &mut stage, 1300, Act::Bury).await;
+    client.pause(TASKS).await.unwrap();
+    let dead = client.dead_letters(TASKS);
+    let letters = pages(&client, true, 100).await;
+    let listed = |of: usize| letters.iter().skip(of).step_by(2).map(|letter| (letter.id, letter.died_at));
+    let even: Vec<_> = listed(0).collect();
+    // One of them has died once more since it was listed, and one is listed twice.
+    let mut raw = Raw::connect(&server).await;
+    let later = (letters[1299].died_at.as_millisecond() + 1).to_string();
+    let _: i64 = raw.ask(&[b"ZADD", key("dead").as_bytes(), later.as_bytes(), even[7].0.as_uuid().as_bytes()]).await;
+    let twice: Vec<_> = even.iter().rev().chain(&even[..1]).copied().collect();
+    let report = soon("its end", dead.redrive_listed(&twice)).await.unwrap();
+    assert_eq!((report.redriven, report.gone, report.conflicts, report.unreadable), (649, 1, 0, 0));
+    let stats = client.stats(TASKS).await.unwrap();
+    assert_eq!((stats.dead, stats.due, stats.redriven_total), (651, 649, 649));
+    assert_eq!(dead.redrive_listed(&even).await.unwrap().gone, 650);
+
+    // A letter without a record can be deleted as well.
+    let odd: Vec<_> = listed(1).take(600).collect();
+    let _: i64 = raw.ask(&[b"HDEL", key("jobs").as_bytes(), odd[3].0.as_uuid().as_bytes()]).await;
+    assert_eq!(dead.redrive_listed(&odd[3..4]).await.unwrap().unreadable, 1);
+    assert_eq!(soon("its end", dead.delete_listed(&odd)).await.unwrap(), 600);
+    assert_eq!((dead.delete_listed(&odd).await.unwrap(), dead.delete_listed(&[]).await.unwrap()), (0, 0));
+    let left: HashSet<JobId> = pages(&client, true, 100).await.iter().map(|letter| letter.id).collect();
+    let kept: HashSet<JobId> = listed(1).skip(600).map(|(id, _)| id).chain([even[7].0]).collect();
+    assert_eq!(left, kept);
+    stage.stop().await;
+}

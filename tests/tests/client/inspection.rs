@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use delayq::limits::{JOBS_PAGE_MAX, SEARCH_SCAN_MAX};
-use delayq::{CancelOutcome, Client, ErrorKind, JobId, JobInfo, JobPage, JobQuery, JobState, RawJob};
+use delayq::{CancelOutcome, Client, DeadReason, ErrorKind, JobId, JobInfo, JobPage, JobQuery, JobState, RawJob};
 use delayq_tests::{eventually, server_and_client};
 
 use crate::kit::{Act, Only, Stage, TASKS, Task, does, only, pass};
@@ -121,7 +121,19 @@ async fn jobs_are_listed_by_state_page_by_page() {
     last.reverse();
     assert_eq!(first, last);
     assert!(first.iter().all(|job| job.failure.as_ref().is_some_and(|failure| failure.text.contains("told to"))));
+    for (query, count) in [
+        (JobQuery::new(JobState::Dead).reason(DeadReason::Buried), 5),
+        (JobQuery::new(JobState::Dead).reason(DeadReason::CrashLoop), 0),
+        (JobQuery::new(JobState::Dead).error_contains("told to"), 5),
+        (JobQuery::new(JobState::Dead).error_contains("told not to"), 0),
+        (JobQuery::new(JobState::Waiting).error_contains(""), 0),
+    ] {
+        assert_eq!(all(&client, &query).await.len(), count, "{query:?}");
+    }
     let held = all(&client, &JobQuery::new(JobState::Running)).await;
+    let sessions: Vec<Option<String>> =
+        client.workers(TASKS).await.unwrap().into_iter().map(|worker| Some(worker.session)).collect();
+    assert!(held.iter().all(|job| sessions.contains(&job.session)) && sessions.len() == 1);
     assert!(held.iter().all(|job| job.running_since >= job.due));
     let retained = all(&client, &JobQuery::new(JobState::Retained)).await;
     assert!(retained[0].retained_until.is_some());
