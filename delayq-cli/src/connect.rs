@@ -1,0 +1,74 @@
+//! From where the URL comes, and how the store is connected to.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use delayq::Client;
+
+use crate::cli::Global;
+use crate::failure::{Failure, Outcome};
+
+/// For so long a call is repeated at most: the library allows no more.
+const DEADLINE_MAX: Duration = Duration::from_secs(10);
+
+/// Connects as the options and the environment say. `creates` says whether a database that isn't there may be made.
+pub(crate) async fn connect(global: &Global, creates: bool) -> Outcome<Client> {
+    let url = url(global)?;
+    if let Some(path) = sqlite_path(&url)? {
+        // A name that was mistyped would become an empty database, and all would look well.
+        if !creates && !path.exists() {
+            return Err(Failure::Refused(format!("there is no database {}", path.display())));
+        }
+    }
+    let timeout = global.timeout.max(Duration::from_millis(1));
+    let builder = Client::builder()
+        .prefix(&global.prefix)
+        .pool_size(2)
+        .connect_timeout(timeout)
+        .response_timeout(timeout)
+        .send_deadline(timeout.min(DEADLINE_MAX))
+        .payload_limit(delayq::limits::PAYLOAD_BYTES_CEILING);
+    Ok(builder.connect(&url).await?)
+}
+
+fn url(global: &Global) -> Outcome<String> {
+    if let Some(url) = &global.url {
+        return Ok(url.clone());
+    }
+    if let Some(file) = &global.url_file {
+        return from_file(file);
+    }
+    let (url, file) = (env::var("DELAYQ_URL").ok(), env::var_os("DELAYQ_URL_FILE").map(PathBuf::from));
+    match (url.filter(|url| !url.is_empty()), file.filter(|file| !file.as_os_str().is_empty())) {
+        (Some(_), Some(_)) => {
+            Err(Failure::Usage("DELAYQ_URL and DELAYQ_URL_FILE are both set: unset one of them".to_owned()))
+        }
+        (Some(url), None) => Ok(url),
+        (None, Some(file)) => from_file(&file),
+        (None, None) => Err(Failure::Usage(
+            "no store is named: set DELAYQ_URL, or give --url redis://host/ or --url sqlite://jobs.db".to_owned(),
+        )),
+    }
+}
+
+fn from_file(file: &Path) -> Outcome<String> {
+    let text = fs::read_to_string(file)
+        .map_err(|error| Failure::Usage(format!("the URL can't be read from {}: {error}", file.display())))?;
+    match text.lines().next().map(str::trim).filter(|line| !line.is_empty()) {
+        Some(line) => Ok(line.to_owned()),
+        None => Err(Failure::Usage(format!("{} has no URL in its first line", file.display()))),
+    }
+}
+
+/// The file of an embedded store.
+fn sqlite_path(url: &str) -> Outcome<Option<PathBuf>> {
+    if matches!(url, "sqlite::memory:" | "sqlite://:memory:") {
+        return Err(Failure::Usage(
+            "what is in memory ends with this command: name a file, --url sqlite://jobs.db".to_owned(),
+        ));
+    }
+    let path = url.strip_prefix("sqlite://").and_then(|rest| rest.split('?').next());
+    Ok(path.filter(|path| !path.is_empty()).map(PathBuf::from))
+}

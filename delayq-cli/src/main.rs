@@ -1,0 +1,46 @@
+//! `delayq`: the command line of a delay queue, for operators and for any language.
+
+mod audit;
+mod bulk;
+mod cli;
+mod commands;
+mod confirm;
+mod connect;
+mod failure;
+mod filter;
+mod find;
+mod output;
+mod progress;
+mod time;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::Cli;
+use failure::Failure;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    cli.global.color.choose();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return ended(Err(Failure::io("no runtime can be started", error))),
+    };
+    let result = runtime.block_on(commands::run(cli));
+    // A read of standard input may be pending for ever.
+    runtime.shutdown_background();
+    ended(result)
+}
+
+fn ended(result: Result<(), Failure>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            if let Some(text) = failure.text() {
+                eprintln!("delayq: {}", output::escaped(&text));
+            }
+            failure.code().into()
+        }
+    }
+}
