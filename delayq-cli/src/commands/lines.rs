@@ -391,7 +391,7 @@ mod tests {
             (r#"{"name":"a","version":1,"payload":1,"at":"soon"}"#, "no instant"),
             (r#"{"name":"a","version":1,"payload":1,"id":"7"}"#, "not a job id"),
             (r#"{"name":"a","version":1,"payload":1,"delay":"1m"}"#, "unknown field `delay`"),
-            (r#"{"name":"a","version":1,"payload":{"a":}}"#, "column 42"),
+            (r#"{"name":"a","version":1,"payload":{"a":}}"#, "column 40"),
             (r#"{"name":"a","name":"b","version":1,"payload":1}"#, "duplicate field `name`"),
         ] {
             match job_of(line.as_bytes(), "q") {

@@ -1,0 +1,20 @@
+//! The command line against real stores: each command on prepared queues, its JSON, its exit codes, and what it must not do.
+//!
+//! `s` and a number at the start of a name is a security check.
+
+#![allow(clippy::unwrap_used)] // In a case, an unwrap is an assertion.
+
+#[path = "cli/changing.rs"]
+mod changing;
+#[path = "cli/dead.rs"]
+mod dead;
+#[path = "cli/kit.rs"]
+mod kit;
+#[path = "cli/looking.rs"]
+mod looking;
+#[path = "cli/security.rs"]
+mod security;
+#[path = "cli/sending.rs"]
+mod sending;
+#[path = "cli/stores.rs"]
+mod stores;
