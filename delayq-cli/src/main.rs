@@ -21,7 +21,16 @@ use cli::Cli;
 use failure::Failure;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) if error.use_stderr() => {
+            // It repeats arguments: whoever calls may have them from anywhere.
+            error.render().to_string().lines().for_each(output::remark);
+            return ExitCode::from(failure::USAGE);
+        }
+        // Help or version.
+        Err(error) => error.exit(),
+    };
     cli.global.color.choose();
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
@@ -38,7 +47,7 @@ fn ended(result: Result<(), Failure>) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if let Some(text) = failure.text() {
-                eprintln!("delayq: {}", output::escaped(&text));
+                output::remark(format_args!("delayq: {text}"));
             }
             failure.code().into()
         }

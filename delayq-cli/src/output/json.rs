@@ -188,8 +188,9 @@ impl<'a> Letter<'a> {
     }
 }
 
+/// An instant in whole milliseconds, always with three digits: as texts they are in the order of time.
 pub(crate) fn instant(at: Option<Timestamp>) -> Option<String> {
-    at.map(|at| at.to_string())
+    at.map(|at| format!("{at:.3}"))
 }
 
 pub(crate) fn ms(duration: Duration) -> u64 {

@@ -70,5 +70,6 @@ impl Out {
 
 /// A remark beside the output: on standard error, so that it is in no pipe's way.
 pub(crate) fn remark(text: impl Display) {
-    eprintln!("{}", escaped(&text.to_string()));
+    // Where nobody listens, nothing is lost.
+    let _ = writeln!(io::stderr(), "{}", escaped(&text.to_string()));
 }

@@ -23,9 +23,10 @@ async fn prepared(client: &Client) -> (Jobs, Running) {
     let worker = Running::start(client, "mail-1");
     let running = client.enqueue().send(charge("wait")).await.unwrap().id();
     let retained = client.enqueue().retain_for(HOUR).send(charge("pass")).await.unwrap().id();
-    eventually("one runs, one is done", || async {
+    eventually("one runs, one is done, and the worker has said who it is", || async {
         let stats = client.stats(ORDERS).await.unwrap();
-        (stats.running == 1 && stats.retained == 1).then_some(())
+        let is_known = client.workers(ORDERS).await.unwrap().iter().any(|worker| worker.name.is_some());
+        (stats.running == 1 && stats.retained == 1 && is_known).then_some(())
     })
     .await;
     let waiting = waiting(client, ORDERS, "cancel_order", 3).await;

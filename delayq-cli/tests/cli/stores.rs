@@ -11,13 +11,18 @@ async fn a_store_that_cant_be_reached_is_code_3() {
     let server = RedisServer::start_with(&["--requirepass", "right"]).unwrap();
     let wrong = server.url().replace("right", "wrong");
     for url in ["redis://127.0.0.1:1/", "redis://no-such-host.invalid/", "redis+unix:///no/such/socket", &wrong] {
-        for args in [&["queues"][..], &["enqueue", "a", "{}"], &["cancel", "--queue", "a", "--all", "--yes"]] {
+        let ask = async |args: &[&str]| {
             let started = Instant::now();
             let ran = run(url, &[args, &["--timeout", "500ms"]].concat()).await;
             assert_eq!(ran.code, 3, "{url} {args:?}: {ran:#?}");
             assert!(ran.out.is_empty() && ran.err.starts_with("delayq: ") && ran.err.lines().count() == 1, "{ran:#?}");
             assert!(started.elapsed() < Duration::from_secs(10));
-        }
+        };
+        tokio::join!(
+            ask(&["queues"]),
+            ask(&["enqueue", "a", "{}"]),
+            ask(&["cancel", "--queue", "a", "--all", "--yes"])
+        );
     }
     for url in ["http://127.0.0.1/", "jobs.db", "sqlite:", "sqlite::memory:"] {
         let ran = run(url, &["queues"]).await;
