@@ -279,6 +279,21 @@ fn redis_commands_are_sent_by_the_redis_engine_alone() {
     none(&wrong, "Make it a script in delayq/lua, or move it to delayq/src/engine/redis.");
 }
 
+#[test]
+fn the_command_line_uses_the_public_api_alone() {
+    // Others of the workspace switch `internals` on, so the compiler wouldn't notice.
+    let hidden = ["delayq::store", "delayq::engine", "delayq::envelope", "delayq::__private"];
+    let mut wrong = Vec::new();
+    if read("delayq-cli/Cargo.toml").contains("internals") {
+        wrong.push("delayq-cli/Cargo.toml: the feature `internals`".to_owned());
+    }
+    for path in files("delayq-cli/src", &["rs"]) {
+        let code = code(&read(&path), false);
+        wrong.extend(hidden.iter().filter(|name| code.contains(**name)).map(|name| format!("{path}: {name}")));
+    }
+    none(&wrong, "What an operator's tool needs others need too: give it a public method in delayq/src/client.");
+}
+
 /// The scripts and pieces of the folder, by name.
 fn lua_names(folder: &str) -> BTreeSet<String> {
     fs::read_dir(root().join(folder))
