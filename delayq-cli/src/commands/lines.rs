@@ -162,9 +162,9 @@ async fn send_all(
             match result {
                 Ok(handle) => {
                     if handle.is_new() {
-                        summary.sent += 1
+                        summary.sent += 1;
                     } else {
-                        summary.existing += 1
+                        summary.existing += 1;
                     }
                     if !queues.contains(handle.queue()) {
                         queues.insert(handle.queue().to_owned());
