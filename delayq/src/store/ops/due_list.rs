@@ -39,7 +39,7 @@ impl Store {
         let mut answer = self.call(&DUE_LIST, shard.all(None), &args).await?.require("OK")?;
         let mut rows = Vec::with_capacity(answer.len() / 3);
         while answer.len() > 0 {
-            rows.push(DueRow { id: answer.bytes()?, due_ms: answer.count()?, record: answer.bytes()?.into() });
+            rows.push(DueRow { id: answer.bytes()?, due_ms: answer.instant()?, record: answer.bytes()?.into() });
         }
         Ok(rows)
     }
