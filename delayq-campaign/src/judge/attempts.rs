@@ -7,7 +7,7 @@ use super::{Invariant, Look};
 
 pub(super) fn look(facts: &Facts) -> Look {
     let mut look = Look::new(Invariant::A);
-    for (id, job) in &facts.jobs {
+    for (id, job) in facts.jobs.iter().filter(|(_, job)| !job.is_foreign()) {
         let attempts_max = job.invokes.first().map(|invoke| invoke.attempts_max);
         let mut tokens: HashMap<u64, &Claim> = HashMap::new();
         let mut runs: Vec<&Claim> = job.claims.iter().collect();

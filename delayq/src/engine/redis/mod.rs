@@ -155,18 +155,7 @@ impl RedisEngine {
             }
         };
         *held = Some((count, connection));
-        match reply(value) {
-            Reply::Nil => Ok(None),
-            Reply::List(parts) => match parts.as_slice() {
-                [Reply::Bytes(key), _, Reply::Bytes(score)] => {
-                    let due = std::str::from_utf8(score).ok().and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0);
-                    // A score is a whole number of ms; what else somebody may have put there means "look now".
-                    Ok(Some(Marker { key: key.clone(), due_ms: due.max(0.0) as u64 }))
-                }
-                _ => Err(Error::corrupt("a blocking pop answered in an unknown form")),
-            },
-            _ => Err(Error::corrupt("a blocking pop answered in an unknown form")),
-        }
+        marker(value)
     }
 }
 
@@ -202,7 +191,27 @@ fn sha1(script: &'static Script) -> &'static str {
     script.digest(|source| redis::Script::new(source).get_hash().to_owned())
 }
 
-fn reply(value: Value) -> Reply {
+/// What a blocking pop brought.
+///
+/// # Errors
+/// It is in a form that no blocking pop answers in.
+pub fn marker(popped: Value) -> Result<Option<Marker>, Error> {
+    match reply(popped) {
+        Reply::Nil => Ok(None),
+        Reply::List(parts) => match parts.as_slice() {
+            [Reply::Bytes(key), _, Reply::Bytes(score)] => {
+                let due = std::str::from_utf8(score).ok().and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0);
+                // A score is a whole number of ms; what else somebody may have put there means "look now".
+                Ok(Some(Marker { key: key.clone(), due_ms: due.max(0.0) as u64 }))
+            }
+            _ => Err(Error::corrupt("a blocking pop answered in an unknown form")),
+        },
+        _ => Err(Error::corrupt("a blocking pop answered in an unknown form")),
+    }
+}
+
+/// A server's answer as the operations read it.
+pub fn reply(value: Value) -> Reply {
     match value {
         Value::Nil => Reply::Nil,
         Value::Int(n) => Reply::Int(n),
