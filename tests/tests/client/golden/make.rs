@@ -206,7 +206,7 @@ async fn make(scene: &Scene, name: &str, id: JobId) {
         "large" => scene.send(id, saying(&"x".repeat(LARGE))).await,
         "nul" => scene.send(id, saying("before\0after\u{1}\u{1f}\u{7f}\r\n\t\"\\")).await,
         "emoji" => {
-            scene.send(id, saying("\u{1f469}\u{200d}\u{1f467} \u{10ffff} \u{202e}\u{5e9}\u{5dc}\u{5d5}\u{5dd}")).await
+            scene.send(id, saying("\u{1f469}\u{200d}\u{1f467} \u{10ffff} \u{202e}\u{5e9}\u{5dc}\u{5d5}\u{5dd}")).await;
         }
         "large-integers" => {
             let list = vec![(1 << 53) + 1, -(1 << 53) - 1, i64::MAX, i64::MIN];
