@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used)] // In a case, an unwrap is an assertion.
 #![allow(missing_docs)]
 
+#[path = "tidy/promises.rs"]
+mod promises;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -442,7 +445,7 @@ fn fences(text: &str) -> Vec<String> {
 fn documented_rust_is_compiled() {
     let lib = code(&read("delayq/src/lib.rs"), true);
     let mut wrong = Vec::new();
-    for document in ["README.md", "docs/payload-migration.md"] {
+    for document in ["README.md", "docs/guarantees.md", "docs/payload-migration.md"] {
         if !lib.contains(&format!("include_str!(\"../../{document}\")")) {
             wrong.push(format!("{document}: delayq/src/lib.rs does not give it to rustdoc by include_str!"));
         }
