@@ -146,7 +146,8 @@ async fn b23_delayed_jobs_outlive_restarts_of_their_server_and_are_on_time() {
     const JOBS: u64 = 100;
     let mut server = RedisServer::start_with(&["--appendonly", "yes", "--appendfsync", "always"]).unwrap();
     let client = Client::connect(&server.url()).await.unwrap();
-    let mut stage = Stage::team(2, &client, |worker| worker);
+    let lease = Duration::from_secs(2);
+    let mut stage = Stage::team(2, &client, |worker| worker.lease(lease));
     sessions(&client, FIELD, 2).await;
     client.enqueue().send(field(JOBS, Act::Wait)).await.unwrap();
     assert_eq!(stage.next().await.n, JOBS);
@@ -160,7 +161,7 @@ async fn b23_delayed_jobs_outlive_restarts_of_their_server_and_are_on_time() {
     // What ran all the while ends after them.
     stage.open(1);
     let runs = stage.take(JOBS as usize).await;
-    assert!(sent.elapsed() < wait + Duration::from_secs(2) + SLACK, "{:?}", sent.elapsed());
+    assert!(sent.elapsed() < wait + lease + SLACK, "{:?}", sent.elapsed());
     assert!(numbers(&runs).into_iter().eq(0..JOBS) && runs.iter().all(|ran| ran.attempt == 1), "{runs:?}");
     settled(&client, FIELD, JOBS + 1).await;
     assert!(stage.stop().await.is_empty(), "none ran twice");
