@@ -1,5 +1,6 @@
 //! The Redis engine: scripts over a small pool of multiplexed connections, the baton over a connection of its own.
 
+mod advice;
 mod failure;
 mod manager;
 mod target;
@@ -70,13 +71,7 @@ impl RedisEngine {
                 Err(RunError::TimedOut) => {
                     break match self.last_error.take() {
                         Some(error) => self.target.connect_failure(&error),
-                        None => Error::new(
-                            ErrorKind::Unreachable,
-                            format!(
-                                "no connection to {} within {:?}",
-                                self.target, self.target.settings.connect_timeout
-                            ),
-                        ),
+                        None => self.target.no_connection(),
                     };
                 }
             }
