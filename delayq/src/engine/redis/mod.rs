@@ -1,6 +1,7 @@
 //! The Redis engine: scripts over a small pool of multiplexed connections, the baton over a connection of its own.
 
 mod advice;
+mod eviction;
 mod failure;
 mod manager;
 mod target;

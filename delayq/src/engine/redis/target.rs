@@ -12,7 +12,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
-use super::{advice, failure};
+use super::{advice, eviction, failure};
 use crate::error::{Error, ErrorKind};
 
 /// The oldest server that has every command the scripts use (SMISMEMBER, ZMSCORE).
@@ -144,7 +144,10 @@ impl Target {
                 ErrorKind::Unsupported,
                 format!("{self} is version {major}.{minor}: delayq needs Redis {}.{} or later", OLDEST.0, OLDEST.1),
             )),
-            Some(_) => Ok(()),
+            Some(_) => {
+                eviction::warn(&mut connection, self).await;
+                Ok(())
+            }
             None => Err(Error::new(
                 ErrorKind::Unsupported,
                 format!("{self} does not say which version it is: is it a Redis?"),
