@@ -1,4 +1,4 @@
-//! A worker process for the suites to kill, freeze and stop: `crashing_worker URL QUEUE`.
+//! A worker process for the suites to kill, freeze and stop: `crashing_worker URL QUEUE [LEASE_MS]`, the lease 2 s unless said.
 //!
 //! It tells what its handlers do on standard output, a line each: `start NAME ATTEMPT`, `end NAME`, `ended` when `run` returned.
 
@@ -46,11 +46,12 @@ impl Job for Poison {
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);
     let (Some(url), Some(queue)) = (args.next(), args.next()) else {
-        return Err("usage: crashing_worker URL QUEUE".into());
+        return Err("usage: crashing_worker URL QUEUE [LEASE_MS]".into());
     };
+    let lease = args.next().map_or(Ok(2000), |ms| ms.parse()).map(Duration::from_millis)?;
     let client = Client::connect(&url).await?;
     tell("ready");
-    Worker::new(client).queues([queue]).lease(Duration::from_secs(2)).grace(Duration::from_secs(10)).run().await?;
+    Worker::new(client).queues([queue]).lease(lease).grace(Duration::from_secs(10)).run().await?;
     tell("ended");
     Ok(())
 }
