@@ -173,7 +173,14 @@ async fn mode_down_at_start() {
     let section = Section { heading: "Redis is down", port };
     let client = connect(&url).await.unwrap();
     client.enqueue().send(pass(1)).await.unwrap();
+    // With the connect timeout that there is unless another is set: it is the longest wait, not the shortest.
+    let usual = Client::builder().send_deadline(Duration::from_millis(1)).connect(&url).await.unwrap();
+    usual.stats(QUEUE).await.unwrap();
     server.kill();
+    usual.stats(QUEUE).await.unwrap_err();
+    let asked = Instant::now();
+    section.is(ErrorKind::Unreachable, &usual.stats(QUEUE).await.unwrap_err());
+    assert!(asked.elapsed() < Duration::from_millis(500), "a refusal is told when it comes: {:?}", asked.elapsed());
     section.is(ErrorKind::Unreachable, &connect(&url).await.unwrap_err());
     section.is(ErrorKind::Unreachable, &connect(&format!("redis://:{SECRET}@127.0.0.1:{port}/")).await.unwrap_err());
     let no_socket = connect(&format!("redis+unix:///nowhere/redis.sock?pass={SECRET}")).await.unwrap_err();
