@@ -22,5 +22,7 @@ mod observing;
 mod scheduling;
 #[path = "field_faults/security.rs"]
 mod security;
+#[path = "field_faults/slots.rs"]
+mod slots;
 #[path = "field_faults/stopping.rs"]
 mod stopping;

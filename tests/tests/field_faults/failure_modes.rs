@@ -211,10 +211,10 @@ async fn mode_down_and_back() {
 #[tokio::test]
 async fn mode_loading() {
     // Loading is slowed down by so many µs a key.
-    let mut server = RedisServer::start_with(&[&DURABLE[..], &["--key-load-delay", "100"]].concat()).unwrap();
+    let mut server = RedisServer::start_with(&[&DURABLE[..], &["--key-load-delay", "60"]].concat()).unwrap();
     let mut raw = Raw::connect(&server).await;
     let mut pipe = redis::pipe();
-    for n in 0..7_000 {
+    for n in 0..14_000 {
         pipe.cmd("SET").arg(n).arg(n).ignore();
     }
     pipe.query_async::<()>(&mut raw.0).await.unwrap();

@@ -44,8 +44,8 @@ async fn b72_a_moved_job_starts_when_it_was_moved_to_and_not_at_once() {
         let early = wanted.saturating_duration_since(ran.at);
         // The store's clock and this one are read one after the other.
         assert!(early < ms(3), "{what}: {early:?} early");
-        assert!(ran.at < wanted + ms(250), "{what}: {:?} late", ran.at - wanted);
-        assert!(ran.lateness < ms(250), "{what}: {:?}", ran.lateness);
+        assert!(ran.at < wanted + ms(1000), "{what}: {:?} late", ran.at - wanted);
+        assert!(ran.lateness < ms(1000), "{what}: {:?}", ran.lateness);
     }
     settled(&client, QUEUE, moves.len() as u64).await;
     assert!(stage.ended().await.is_empty(), "none ran twice");
@@ -208,7 +208,7 @@ async fn b74_a_unique_key_of_a_killed_worker_is_free_once_its_job_has_ended() {
     // The lease of 600 ms, a beat, and the run.
     second.says("start a 2").await;
     let sent = eventually("the key is free", || async { send("b").await.ok() }).await;
-    assert!(killed.elapsed() < Duration::from_millis(2500), "{:?}", killed.elapsed());
+    assert!(killed.elapsed() < Duration::from_secs(4), "{:?}", killed.elapsed());
     second.says("start b 1").await;
     eventually("it is done", || async { (sent.status().await.unwrap() == JobStatus::Done).then_some(()) }).await;
     second.signal("TERM");
