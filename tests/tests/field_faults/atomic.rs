@@ -174,7 +174,7 @@ fn verdicts() -> Vec<Verdict> {
 
 /// All keys but for what any call of a session leaves: its number, its lease.
 async fn without_signs_of_life(world: &World) -> Dump {
-    let mut dump = world.dump().await.without_stats(&["seq:", "last_beat"]);
+    let mut dump = world.dump().await.without_stats(&["seq:", "last_beat", "mark_"]);
     dump.0.remove("sessions");
     dump
 }

@@ -155,7 +155,8 @@ async fn b97_names_with_separators_do_not_run_into_each_other() {
     }
     let keys: BTreeSet<String> = raw.ask::<Vec<String>>(&["KEYS", "*"]).await.into_iter().collect();
     assert!(keys.len() as u64 > before);
-    for key in keys {
+    // The list of an application's queues is of none of them.
+    for key in keys.into_iter().filter(|key| !key.ends_with(":queues")) {
         let (prefix, rest) = key.split_once(":{").unwrap();
         let (queue, name) = rest.split_once("/0}:").unwrap();
         assert!(!prefix.contains(':') && !queue.contains(['{', '}', ':']) && !name.contains(['{', '}']), "{key}");
