@@ -2,6 +2,9 @@
 #![forbid(unsafe_code)]
 
 mod checks;
+mod memory;
+
+use memory::within;
 
 /// Checks the record's decoder with these bytes.
 pub fn record(data: &[u8]) {
