@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use delayq::store::SCRIPTS;
 use delayq::{CancelOutcome, Client, DeadReason, Error, Job, JobContext, JobHandle, JobResult, delayed_job};
 use delayq_redis_fixture::RedisServer;
 use delayq_redis_fixture::proxy::{Blow, End, Proxy};
@@ -11,8 +10,8 @@ use delayq_tests::{eventually, server_and_client};
 use futures_util::future::join_all;
 
 use crate::kit::{
-    Act, FIELD, Field, HOUR, LEASE, Poison, SLACK, Stage, child, conserved, dead, field, harmless, numbers, send_all,
-    sessions, settled, steady, tell, world,
+    Act, FIELD, Field, HOUR, LEASE, Poison, SLACK, Stage, child, conserved, dead, field, harmless, numbers, script,
+    send_all, sessions, settled, steady, tell, world,
 };
 
 /// How long after a crash its jobs run again: the lease, and somebody's next look.
@@ -66,12 +65,6 @@ async fn b19_a_process_killed_in_the_thick_of_claims_and_ends_loses_nothing() {
     conserved(&server, "crash").await;
 }
 
-/// What a claim looks like on its way to the server.
-fn claim() -> String {
-    let file = SCRIPTS.iter().find(|file| file.script.name == "claim").unwrap();
-    redis::Script::new(file.script.source).get_hash().to_owned()
-}
-
 /// Waits until somebody waits for the baton: whoever claims has done so.
 async fn listened_to(server: &RedisServer) {
     let listens = || server.command(&["CLIENT", "LIST"]).unwrap().contains("cmd=bzpopmin");
@@ -90,7 +83,7 @@ async fn b20_a_claim_that_was_carried_out_and_never_answered_loses_no_job() {
     for (n, (keep, end)) in (1..).zip(ways) {
         settled(&client, FIELD, n).await;
         listened_to(&server).await;
-        proxy.strike(Blow::Reply { keep, end }, &[claim()], 1);
+        proxy.strike(Blow::Reply { keep, end }, &[script("claim")], 1);
         let sent = Instant::now();
         client.enqueue().send(field(n, Act::Pass)).await.unwrap();
         let ran = stage.next().await;
@@ -124,7 +117,7 @@ async fn b20_a_process_that_dies_with_the_answer_to_its_claim_loses_no_job() {
             Instant::now()
         } else {
             // It never has it.
-            proxy.strike(Blow::Reply { keep: 0, end: End::Silence }, &[claim()], 1);
+            proxy.strike(Blow::Reply { keep: 0, end: End::Silence }, &[script("claim")], 1);
             client.enqueue().send(steady(n, 60_000)).await.unwrap();
             eventually("the answer is withheld", || async { (proxy.struck() == 1).then_some(()) }).await;
             assert_eq!(client.stats("crash").await.unwrap().running, 2);

@@ -4,6 +4,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use delayq::store::SCRIPTS;
 use delayq::{Client, DeadLetter, Job, JobContext, JobError, JobId, JobResult, JobType, Worker, delayed_job};
 use delayq_redis_fixture::RedisServer;
 use delayq_tests::process::Process;
@@ -283,6 +284,12 @@ pub(crate) fn text_id(n: u64) -> (JobId, String) {
 /// The name of a key of a queue.
 pub(crate) fn key(queue: &str, name: &str) -> String {
     format!("delayq:{{{queue}/0}}:{name}")
+}
+
+/// What a call of a script looks like on its way to the server.
+pub(crate) fn script(name: &str) -> String {
+    let file = SCRIPTS.iter().find(|file| file.script.name == name).expect("a script of that name");
+    redis::Script::new(file.script.source).get_hash().to_owned()
 }
 
 /// Panics on purpose need no trace on the screen.

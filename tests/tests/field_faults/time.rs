@@ -8,6 +8,7 @@ use delayq::limits::{DUE_MAX_MS, LEASE_DEFAULT};
 use delayq::store::ops::NewJob;
 use delayq::{CancelOutcome, Client, ErrorKind, JobHandle, JobId, JobStatus, When};
 use delayq_redis_fixture::RedisServer;
+use delayq_redis_fixture::proxy::{Blow, Proxy};
 use delayq_tests::store_kit::{Value, With, World, id, job, kind};
 use delayq_tests::{eventually, server_and_client, watched};
 use futures_util::future::join_all;
@@ -15,8 +16,8 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Semaphore;
 
 use crate::kit::{
-    Act, FIELD, Field, HOUR, Ran, SLACK, Stage, conserved, field, key, letter, numbers, send_all, settled, stored,
-    text_id, world,
+    Act, FIELD, Field, HOUR, Ran, SLACK, Stage, conserved, field, key, letter, numbers, script, send_all, settled,
+    stored, text_id, world,
 };
 
 const DAY_MS: u64 = 86_400_000;
@@ -321,6 +322,29 @@ async fn b08_what_becomes_due_sooner_does_not_wait_for_what_was_there() {
     }
     // The redriven one is a dead letter again, and the far one waits on.
     settled_but(&client, 7, 1).await;
+    assert!(stage.stop().await.is_empty());
+    conserved(&server, FIELD).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b08_an_answer_of_before_does_not_put_off_what_became_due_sooner() {
+    let (server, client) = server_and_client().await;
+    let proxy = Proxy::start(server.port(), 1).await.unwrap();
+    let behind = Client::connect(&proxy.url()).await.unwrap();
+    // Its lease is the default: it beats once a second.
+    let mut stage = Stage::with(&behind, |worker| worker.lease(LEASE_DEFAULT));
+    client.schedule(Duration::from_secs(50)).send(field(1, Act::Pass)).await.unwrap();
+    watched(&server, FIELD).await;
+    for (n, late_ms) in [(1, 1), (2, 300), (3, 300)] {
+        // The store says how long the far timer still has. Until the worker hears of that, there is a nearer one.
+        proxy.strike(Blow::Late(late_ms), &[script("beat")], 1);
+        eventually("a beat", || async { (proxy.struck() == n).then_some(()) }).await;
+        // By the time that this is answered, the beat has been carried out.
+        client.stats(FIELD).await.unwrap();
+        client.schedule(Duration::from_millis(600)).send(field(10 + n, Act::Pass)).await.unwrap();
+        let ran = stage.next().await;
+        assert!(ran.n == 10 + n && ran.lateness < SLACK, "{ran:?}");
+    }
     assert!(stage.stop().await.is_empty());
     conserved(&server, FIELD).await;
 }
