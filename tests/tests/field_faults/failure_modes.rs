@@ -111,9 +111,10 @@ impl Case {
     async fn on(heading: &'static str, url: &str) -> Case {
         let port = url.trim_end_matches('/').rsplit(':').next().unwrap().parse().unwrap();
         let logged = Logged::from_now();
-        let client = connect(url).await.unwrap();
+        let client = eventually("it is well", || async { connect(url).await.ok() }).await;
         let mut stage = Stage::with(&client, |worker| worker.lease(Duration::from_secs(10)));
-        client.enqueue().send(does(1, Act::Wait)).await.unwrap();
+        let first = || client.enqueue().id(JobId::named("1")).send(does(1, Act::Wait));
+        eventually("a job is sent", || async { first().await.ok() }).await;
         assert_eq!(stage.next().await.n, 1);
         Case { section: Section { heading, port }, url: url.to_owned(), client, stage, logged }
     }
