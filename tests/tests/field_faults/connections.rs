@@ -270,11 +270,11 @@ async fn b62_bad_settings_do_not_hang() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let encoded = "s3cret%2Fp%40ss";
-    let timeout = Duration::from_millis(500);
+    let timeout = Duration::from_secs(1);
     let connect = |url: String| async move {
         let started = Instant::now();
         let connected = Client::builder().connect_timeout(timeout).response_timeout(timeout).connect(&url).await;
-        assert!(started.elapsed() < timeout + Duration::from_millis(400), "{url}: {:?}", started.elapsed());
+        assert!(started.elapsed() < timeout + Duration::from_secs(2), "{url}: {:?}", started.elapsed());
         connected
     };
     let works = [
