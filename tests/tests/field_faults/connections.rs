@@ -85,7 +85,7 @@ async fn b55_a_lost_registration() {
 /// Timeouts as short as the tests' patience wants them.
 async fn quick(url: &str) -> Client {
     Client::builder()
-        .connect_timeout(Duration::from_millis(300))
+        .connect_timeout(Duration::from_millis(400))
         .response_timeout(Duration::from_millis(400))
         .send_deadline(Duration::from_secs(1))
         .connect(url)
@@ -208,15 +208,19 @@ async fn b60_a_demoted_primary() {
     let client = Client::connect(&proxy.url()).await.unwrap();
     let mut stage = Stage::start(&client);
     new.command(&["REPLICAOF", "127.0.0.1", &old.port().to_string()]).unwrap();
-    let linked =
-        || async { new.command(&["INFO", "replication"]).unwrap().contains("master_link_status:up").then_some(()) };
-    eventually("the replica has it all", linked).await;
+    // The first comes with the whole of the data, the second by itself: from then on the replica is up to date.
+    for key in ["first", "second"] {
+        old.command(&["SET", key, "1"]).unwrap();
+        let there = || async { new.command(&["EXISTS", key]).is_ok_and(|said| said == ":1\r\n").then_some(()) };
+        eventually("the replica follows", there).await;
+    }
     client.enqueue().send(does(0, Act::Wait)).await.unwrap();
     assert_eq!(stage.next().await.n, 0);
-    for sent in client.schedule(Duration::from_millis(400)).send_all((1..30).map(pass)).await {
+    for sent in client.schedule(Duration::from_secs(1)).send_all((1..30).map(pass)).await {
         sent.unwrap();
     }
-    assert_eq!(old.command(&["WAIT", "1", "2000"]).unwrap(), ":1\r\n");
+    let all = || async { (new.command(&["HLEN", &key(QUEUE, "jobs")]).unwrap() == ":30\r\n").then_some(()) };
+    eventually("the replica has them all", all).await;
     // The failover: new connections lead to the new primary, those that are there stay on what is a replica now.
     new.command(&["REPLICAOF", "NO", "ONE"]).unwrap();
     old.command(&["REPLICAOF", "127.0.0.1", &new.port().to_string()]).unwrap();
@@ -266,11 +270,11 @@ async fn b62_bad_settings_do_not_hang() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let encoded = "s3cret%2Fp%40ss";
-    let timeout = Duration::from_millis(500);
+    let timeout = Duration::from_secs(1);
     let connect = |url: String| async move {
         let started = Instant::now();
         let connected = Client::builder().connect_timeout(timeout).response_timeout(timeout).connect(&url).await;
-        assert!(started.elapsed() < timeout + Duration::from_millis(400), "{url}: {:?}", started.elapsed());
+        assert!(started.elapsed() < timeout + Duration::from_secs(2), "{url}: {:?}", started.elapsed());
         connected
     };
     let works = [

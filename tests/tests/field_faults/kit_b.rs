@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, Once};
+use std::sync::{Arc, Mutex, Once, OnceLock};
 use std::time::{Duration, Instant};
 
 use delayq::{Client, Job, JobContext, JobError, JobId, JobResult, Worker, delayed_job};
@@ -271,6 +271,7 @@ pub(crate) struct Logged {
 
 impl Logged {
     pub(crate) fn from_now() -> Logged {
+        keep_listening();
         let events = Arc::<Mutex<Vec<Event>>>::default();
         let subscriber = tracing_subscriber::registry().with(Collect(events.clone()));
         Logged { events, _guard: tracing::subscriber::set_default(subscriber) }
@@ -280,6 +281,13 @@ impl Logged {
     pub(crate) fn of(&self, level: tracing::Level) -> Vec<Event> {
         self.events.lock().unwrap().iter().filter(|event| event.level <= level).cloned().collect()
     }
+}
+
+/// While there is one subscriber in the program, tracing asks the thread that first comes by an event whether it is wanted, and a
+/// thread without one says no for all. With a second one that stays, each is asked.
+pub(crate) fn keep_listening() {
+    static SECOND: OnceLock<tracing::Dispatch> = OnceLock::new();
+    SECOND.get_or_init(|| tracing::Dispatch::new(tracing_subscriber::registry()));
 }
 
 struct Collect(Arc<Mutex<Vec<Event>>>);

@@ -13,7 +13,7 @@ use delayq_tests::{eventually, server_and_client};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tracing_subscriber::layer::SubscriberExt;
 
-use crate::kit_b::{Act, QUEUE, Retried, Stage, does, listens, pass, quiet_panics, settled};
+use crate::kit_b::{Act, QUEUE, Retried, Stage, does, keep_listening, listens, pass, quiet_panics, settled};
 
 /// What somebody would write who wants a line of the log to be his.
 const HOSTILE: [&str; 6] = [
@@ -71,6 +71,7 @@ async fn b105_a_text_of_others_is_one_escaped_record() {
     let subscriber = tracing_subscriber::registry()
         .with(tracing_subscriber::fmt::layer().with_ansi(false).with_writer(move || writer.clone()))
         .with(tracing_subscriber::EnvFilter::new("delayq=trace"));
+    keep_listening();
     let _logging = tracing::subscriber::set_default(subscriber);
     let (server, client) = server_and_client().await;
     let mut stage = Stage::start(&client);
