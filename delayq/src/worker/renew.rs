@@ -93,14 +93,9 @@ async fn beat(store: &Store, lease: Duration, renewed: &mut Renewed) {
     let Some(session) = lane.session() else { return };
     settle_wedged(store, &lane, &session).await;
     let quiet = lane.quiet();
-<<<<<<< HEAD
-    let known = lane.runs.len() as u64;
-    let report = renewed.about.report(&lane.lateness, Instant::now());
-    match store.beat(&lane.shard, &session, lease, lane.timer_ms(), Some(&report)).await {
-=======
     let (known, timer_ms) = (lane.runs.len() as u64, lane.timer_ms());
-    match store.beat(&lane.shard, &session, lease, timer_ms).await {
->>>>>>> h-fields-a
+    let report = renewed.about.report(&lane.lateness, Instant::now());
+    match store.beat(&lane.shard, &session, lease, timer_ms, Some(&report)).await {
         Ok(Ok(beat)) => {
             if let Some(wait) = beat.wait {
                 // The store's clock may have been set since the timer was (rule m). An answer that crosses a new timer is of the
