@@ -40,7 +40,10 @@ fn cell(verdict: Verdict) -> &'static str {
 /// Prints the table, what was found, and the verdict.
 pub(crate) fn print(campaign: &Campaign) {
     let letters: String = Invariant::ALL.iter().map(|invariant| format!("{:>8}", format!("{invariant:?}"))).collect();
-    println!("{:<31}{letters}{:>7}{:>6}{:>6}{:>6}{:>9}", "fault", "jobs", "runs", "again", "dead", "stalls");
+    println!(
+        "{:<31}{letters}{:>7}{:>6}{:>6}{:>6}{:>7}{:>9}",
+        "fault", "jobs", "runs", "again", "dead", "lost", "stalls"
+    );
     for report in &campaign.reports {
         let judged = &report.judgement;
         let cells: String = judged
@@ -53,14 +56,22 @@ pub(crate) fn print(campaign: &Campaign) {
             })
             .collect();
         println!(
-            "{:>2} {:<28}{cells}{:>7}{:>6}{:>6}{:>6}{:>6} ms",
+            "{:>2} {:<28}{cells}{:>7}{:>6}{:>6}{:>6}{:>7}{:>6} ms",
             report.number,
             report.name,
             judged.acknowledged,
             judged.runs,
             judged.further_runs,
             judged.dead_letters,
+            judged.lost,
             judged.stalled_ms
+        );
+    }
+    for report in campaign.reports.iter().filter(|report| report.judgement.lost > 0) {
+        let judged = &report.judgement;
+        println!(
+            "\n{} {}: {} acknowledged jobs were lost, as they may be; the first of them was acknowledged {} ms before",
+            report.number, report.name, judged.lost, judged.lost_back_ms
         );
     }
     for report in campaign.reports.iter().filter(|report| report.judgement.verdict != Verdict::Pass) {

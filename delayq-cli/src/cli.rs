@@ -63,7 +63,7 @@ pub(crate) struct Global {
 /// When colours are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Color {
-    /// On a terminal
+    // On a terminal. As a doc comment it would spread the help over twice as many lines.
     Auto,
     Always,
     Never,

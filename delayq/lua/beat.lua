@@ -63,6 +63,12 @@ end
 
 local reply = { 'OK', held, paused, wait_us }
 for _, lost in ipairs(call('ZRANGEBYSCORE', K.sessions, '-inf', num(now), 'LIMIT', 0, 5)) do
-  reply[#reply + 1] = lost
+  if #lost == 16 then
+    reply[#reply + 1] = lost
+  else
+    -- No session of anybody's: whoever is lost behind it must be told too (rule u).
+    call('ZREM', K.sessions, lost)
+    call('HINCRBY', K.stats, 'quarantined', 1)
+  end
 end
 return reply

@@ -104,7 +104,8 @@ local reply, created, head, adds, fields, fresh, locks = { 'OK' }, 0, nil, {}, {
 -- The id that has this key, if its job is neither this one nor over.
 local function owner_of(key, id)
   local entry = entries[key]
-  if not entry then return nil end
+  -- What a foreign hand put there owns nothing.
+  if not entry or #entry ~= 22 then return nil end
   local owner, until_ms = sub(entry, 1, 16), be6_at(entry, 17)
   if owner == id or (until_ms > 0 and until_ms <= now) then return nil end
   if not fresh[owner] and call('HEXISTS', K.jobs, owner) == 0 then return nil end

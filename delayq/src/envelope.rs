@@ -129,7 +129,7 @@ pub(crate) fn attempts_limit(max_retries: u32) -> u32 {
 }
 
 /// Writes the head line of an envelope; the payload's bytes come after it.
-pub(crate) fn head(name: &str, version: u32, trace_parent: Option<&str>) -> Vec<u8> {
+pub fn head(name: &str, version: u32, trace_parent: Option<&str>) -> Vec<u8> {
     let mut out = Vec::with_capacity(256);
     out.extend_from_slice(name.as_bytes());
     out.push(b' ');

@@ -81,6 +81,9 @@ mod worker;
 #[doc = include_str!("../../README.md")]
 struct Readme;
 #[cfg(doctest)]
+#[doc = include_str!("../../docs/guarantees.md")]
+struct Guarantees;
+#[cfg(doctest)]
 #[doc = include_str!("../../docs/payload-migration.md")]
 struct PayloadMigration;
 #[cfg(doctest)]

@@ -16,6 +16,8 @@ pub const ENVELOPE_HEAD_BYTES_MAX: usize = 1024;
 pub const ATTEMPTS_COUNTED_MAX: u32 = 65_534;
 /// The text of an error that is kept with a job, in bytes; the rest is cut off.
 pub const ERROR_BYTES_MAX: usize = 4096;
+/// How many causes of an error are told: a chain that leads back to itself has no end.
+pub const ERROR_CAUSES_MAX: usize = 32;
 /// The latest due time, in ms since 1970: the end of the year 9999. A Redis score holds it exactly.
 pub const DUE_MAX_MS: u64 = 253_402_300_799_999;
 

@@ -61,6 +61,8 @@ pub enum Blow {
         /// What becomes of the connection.
         end: End,
     },
+    /// Its reply comes so many ms later, and what comes after it on that connection.
+    Late(u64),
 }
 
 #[derive(Debug)]
@@ -100,6 +102,8 @@ struct Line {
     dead: AtomicBool,
     /// How many bytes of replies still pass, and what comes then.
     replies_left: Mutex<Option<(usize, End)>>,
+    /// By how many ms the next reply comes later.
+    next_late_ms: AtomicU64,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -282,6 +286,10 @@ async fn requests(shared: &Shared, line: &Line, mut from: OwnedReadHalf, mut to:
                 }
             }
             Some(Blow::Reply { keep, end }) => *lock(&line.replies_left) = Some((keep, end)),
+            Some(Blow::Late(ms)) => {
+                line.next_late_ms.store(ms, Ordering::SeqCst);
+                shared.struck.fetch_add(1, Ordering::SeqCst);
+            }
             None => {}
         }
         if to.write_all(&buffer[..read]).await.is_err() {
@@ -296,6 +304,10 @@ async fn replies(shared: &Shared, line: &Line, mut from: OwnedReadHalf, mut to: 
         let Some(read) = next(&mut from, &mut buffer, line).await else { return };
         if !shared.passes(line).await {
             continue;
+        }
+        let late_ms = line.next_late_ms.swap(0, Ordering::SeqCst);
+        if late_ms > 0 {
+            tokio::time::sleep(Duration::from_millis(late_ms)).await;
         }
         let left = *lock(&line.replies_left);
         let kept = left.map_or(read, |(left, _)| left.min(read));

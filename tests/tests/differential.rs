@@ -12,14 +12,22 @@
 mod calls;
 #[path = "differential/damage.rs"]
 mod damage;
+#[path = "differential/decode.rs"]
+mod decode;
 #[path = "differential/dice.rs"]
 mod dice;
+#[path = "differential/model.rs"]
+mod model;
+#[path = "differential/moves.rs"]
+mod moves;
 #[path = "differential/pair.rs"]
 mod pair;
 #[path = "differential/player.rs"]
 mod player;
 #[path = "differential/tally.rs"]
 mod tally;
+#[path = "differential/wording.rs"]
+mod wording;
 
 use std::time::Instant;
 

@@ -13,6 +13,8 @@ mod cancel;
 mod claim;
 #[path = "store/dead.rs"]
 mod dead;
+#[path = "store/decoders.rs"]
+mod decoders;
 #[path = "store/due_list.rs"]
 mod due_list;
 #[path = "store/enqueue.rs"]

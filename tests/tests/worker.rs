@@ -3,6 +3,8 @@
 
 #[path = "worker/crash.rs"]
 mod crash;
+#[path = "worker/fencing.rs"]
+mod fencing;
 #[path = "worker/firing.rs"]
 mod firing;
 #[path = "worker/flights.rs"]

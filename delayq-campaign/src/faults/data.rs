@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use delayq::store::ops::{Found, NewJob, Options};
+use delayq::store::ops::{Found, NewJob, Options, Place};
 use delayq::{BoxError, Client, ErrorKind};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use super::{Fault, Seen, built};
+use crate::dice::Dice;
 use crate::history::{Ending, What, When, checksum, wall_us};
 use crate::sender::{Answer, Order, cancel, send};
 use crate::work::{Plan, QUEUE, Task};
@@ -21,7 +22,7 @@ pub(super) fn faults() -> Vec<Fault> {
             setup.concurrency = 1000;
             setup.lease_ms = 5000;
         }),
-        built!(57 "foreign-garbage" Data REDIS, garbage, "a foreign writer's garbage in the keys: put aside, neighbours run"),
+        built!(57 "foreign-garbage" Data REDIS, garbage, "a foreign writer's garbage in the keys, and real records changed by chance: put aside, neighbours run"),
         built!(58 "large-integers" Data BOTH, large_integers, "integers above 2^53 come as they were sent"),
         built!(59 "impossible-due" Data BOTH, impossible_due, "negative and overflowing due times"),
         built!(60 "races" Data BOTH, races, "cancel, redrive and pause race with claims"),
@@ -152,6 +153,7 @@ async fn garbage(world: &mut World) -> Result<Seen, BoxError> {
     let _: i64 = ::redis::cmd("ZADD").arg(&due).arg("inf").arg(ids[4].as_bytes()).query_async(&mut redis).await?;
     neighbours(world, 12, "beside a job that is due never").await?;
     let _: i64 = ::redis::cmd("ZREM").arg(&due).arg(ids[4].as_bytes()).query_async(&mut redis).await?;
+    let changed = changed_records(world, &mut redis).await?;
     wrong_type(world, &mut redis).await?;
     neighbours(world, 8, "after a key of the wrong type").await?;
     let after = store.stats(&shard).await?.counters.get("quarantined").copied().unwrap_or(0);
@@ -165,7 +167,82 @@ async fn garbage(world: &mut World) -> Result<Seen, BoxError> {
             format!("a record without a header is a dead letter: {reason:?}"),
         );
     }
-    Ok(Seen::when(after > before, format!("{} entries were put aside", after - before)))
+    let by = format!("{} entries were put aside, {changed} changed records among the jobs ended", after - before);
+    Ok(Seen::when(after > before && changed > 0, by))
+}
+
+/// Copies of real records, changed by chance, as jobs of their own: each of them ends somehow, and jobs beside them are done.
+/// Answers how many ended.
+async fn changed_records(
+    world: &mut World,
+    redis: &mut ::redis::aio::MultiplexedConnection,
+) -> Result<usize, BoxError> {
+    let (store, shard) = world.store().await?;
+    let mut real = Vec::new();
+    for unique in [None, Some(format!("changed-{}-{}", world.spin, world.turn))] {
+        // They are run in their time, like all others.
+        let order = Order { unique, ..Order::after(1500, Ending::Done) };
+        world.send_as(Task::new(0, Plan::Well), &order).await?;
+        if let Found::Job { record, .. } = store.inspect(&shard, order.id.as_bytes()).await? {
+            real.push(record);
+        }
+    }
+    let ids: Vec<Uuid> = (0..if world.is_smoke { 40 } else { 150 }).map(|_| Uuid::now_v7()).collect();
+    world.tell(What::Reported { ids: ids.clone(), how: "they are of a foreign writer".to_owned() });
+    for id in &ids {
+        let mut record = world.dice.pick(&real).to_vec();
+        for _ in 0..world.dice.between(1, 3) {
+            change(&mut world.dice, &mut record);
+        }
+        let _: i64 =
+            ::redis::cmd("HSET").arg(shard.key("jobs")).arg(id.as_bytes()).arg(record).query_async(redis).await?;
+        let _: i64 = ::redis::cmd("ZADD").arg(shard.key("due:5")).arg(1).arg(id.as_bytes()).query_async(redis).await?;
+        if world.dice.percent(20) {
+            let pause = world.dice.between(0, 20);
+            world.rest_ms(pause).await?;
+        }
+    }
+    neighbours(world, 12, "beside changed records").await?;
+    let mut left = ids.clone();
+    // One that says that it killed its workers waits for a worker that has nothing else to do.
+    for _ in 0..150 {
+        let mut live = Vec::new();
+        for id in left {
+            match store.inspect(&shard, id.as_bytes()).await {
+                Ok(Found::Job { place: Place::Due | Place::Running, .. }) => live.push(id),
+                Ok(_) => {}
+                // No script can say where an unreadable one is that nobody has met yet.
+                Err(_) => live.push(id),
+            }
+        }
+        left = live;
+        if left.is_empty() {
+            break;
+        }
+        world.rest_ms(200).await?;
+    }
+    world.demand('T', left.is_empty(), format!("{} changed records have not ended: {left:?}", left.len()));
+    Ok(ids.len() - left.len())
+}
+
+/// Changes some bytes, more often those of the header than others.
+fn change(dice: &mut Dice, bytes: &mut Vec<u8>) {
+    let reach = if dice.percent(60) { bytes.len().min(48) } else { bytes.len() } as u64;
+    let at = dice.between(0, reach) as usize;
+    match dice.roll() % 6 {
+        0 => bytes.truncate(at),
+        1 => bytes.insert(at, dice.roll() as u8),
+        2 => drop(bytes.drain(at..bytes.len().min(at + 5))),
+        3 => {
+            let part = bytes[at..bytes.len().min(at + 7)].to_vec();
+            bytes.splice(at..at, part);
+        }
+        kind => {
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte = if kind == 4 { *byte ^ (1 << (dice.roll() % 8)) } else { *dice.pick(&[0, 1, 0x7f, 0xff]) };
+            }
+        }
+    }
 }
 
 /// Jobs of the campaign's own are done all the same.

@@ -7,7 +7,7 @@ use super::{Invariant, Look};
 
 pub(super) fn look(facts: &Facts) -> Look {
     let mut look = Look::new(Invariant::A);
-    for (id, job) in &facts.jobs {
+    for (id, job) in facts.jobs.iter().filter(|(_, job)| !job.is_foreign()) {
         let attempts_max = job.invokes.first().map(|invoke| invoke.attempts_max);
         let mut tokens: HashMap<u64, &Claim> = HashMap::new();
         let mut runs: Vec<&Claim> = job.claims.iter().collect();
@@ -29,7 +29,11 @@ pub(super) fn look(facts: &Facts) -> Look {
             highest = highest.max(claim.token);
         }
         let failed = runs.iter().filter(|claim| claim.came_to("retry")).count();
-        if let Some(max) = attempts_max.filter(|max| failed > *max as usize && job.redriven.is_empty()) {
+        // A store that went back knows less of a job's attempts than happened.
+        let between = job.claims.iter().map(|claim| claim.t);
+        let went_back = between.clone().min().zip(between.max()).is_some_and(|(from, to)| facts.rolled_back(from, to));
+        let is_bounded = !went_back && job.redriven.is_empty();
+        if let Some(max) = attempts_max.filter(|max| failed > *max as usize && is_bounded) {
             look.found(Some(*id), format!("{id} failed {failed} times, and {max} attempts are allowed"));
         }
         for (t, token, accepted) in &job.settles {

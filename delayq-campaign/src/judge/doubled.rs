@@ -8,7 +8,7 @@ const SETTLING: u64 = 1_500_000;
 
 pub(super) fn look(facts: &Facts) -> Look {
     let mut look = Look::new(Invariant::D);
-    for (id, job) in &facts.jobs {
+    for (id, job) in facts.jobs.iter().filter(|(_, job)| !job.is_foreign()) {
         let mut runs: Vec<&Claim> = job.claims.iter().collect();
         // By the store's order: a frozen process writes its claim down late.
         runs.sort_by_key(|claim| (claim.token, claim.t));

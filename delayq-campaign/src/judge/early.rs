@@ -11,7 +11,7 @@ const AWHILE: u64 = 3_000_000;
 
 pub(super) fn look(facts: &Facts) -> Look {
     let mut look = Look::new(Invariant::E);
-    for (id, job) in &facts.jobs {
+    for (id, job) in facts.jobs.iter().filter(|(_, job)| !job.is_foreign()) {
         for (nth, claim) in job.claims.iter().enumerate() {
             look.saw();
             let early = by_the_claim(claim)

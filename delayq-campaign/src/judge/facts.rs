@@ -78,6 +78,11 @@ impl Job {
         self.invokes.first().map(|invoke| invoke.ending)
     }
 
+    /// A foreign hand wrote it: what it says of its due time and attempts is not what anybody asked for.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.invokes.is_empty() && self.reported
+    }
+
     pub(crate) fn is_acked(&self) -> bool {
         !self.acks.is_empty()
     }
@@ -315,6 +320,12 @@ impl Facts {
     /// Whether an acknowledgement of this moment may be gone.
     pub(crate) fn may_be_lost(&self, acked: u64) -> bool {
         self.may_lose.iter().any(|(since, until)| (*since..=*until).contains(&acked))
+    }
+
+    /// How long before the end of a window in which it may be gone a moment is, µs.
+    pub(crate) fn left_of_window(&self, acked: u64) -> Option<u64> {
+        let around = self.may_lose.iter().filter(|(since, until)| (*since..=*until).contains(&acked));
+        around.map(|(_, until)| until - acked).min()
     }
 
     /// The store may have gone back to an earlier state between these moments.

@@ -33,6 +33,17 @@ pub(super) fn look(facts: &Facts) -> Look {
     look
 }
 
+/// What is gone in windows in which it may be: how many acknowledged jobs, and how long before the end of its window the first
+/// of them was acknowledged, µs.
+pub(super) fn in_windows(facts: &Facts) -> (usize, u64) {
+    let gone = |job: &&Job| job.is_acked() && !job.reported && !job.is_live() && !has_ended(job);
+    let ages = facts.jobs.values().filter(gone).filter_map(|job| {
+        // An acknowledgement that was told twice was there when it was told last.
+        job.acks.iter().filter_map(|acked| facts.left_of_window(*acked)).min()
+    });
+    ages.fold((0, 0), |(count, oldest), age| (count + 1, oldest.max(age)))
+}
+
 /// Something shows that it ended: the store's record, or the process that ended it.
 fn has_ended(job: &Job) -> bool {
     job.is_dead()

@@ -100,6 +100,10 @@ pub(crate) struct Judgement {
     pub(crate) runs: usize,
     pub(crate) further_runs: usize,
     pub(crate) dead_letters: usize,
+    /// Acknowledged jobs that are gone where the setting says that they may be.
+    pub(crate) lost: usize,
+    /// How long before the loss the first of them was acknowledged, ms.
+    pub(crate) lost_back_ms: u64,
     /// How long processes were not run and the store did not answer for no fault's sake, ms: what may excuse a further run.
     pub(crate) stalled_ms: u64,
 }
@@ -181,6 +185,7 @@ pub(crate) fn judge(events: &[Event], malformed: usize) -> Judgement {
         Verdict::Pass
     };
     let claims = |job: &facts::Job| job.claims.len();
+    let (lost, lost_back_us) = lost::in_windows(&facts);
     Judgement {
         verdict,
         why,
@@ -190,6 +195,8 @@ pub(crate) fn judge(events: &[Event], malformed: usize) -> Judgement {
         runs: facts.jobs.values().map(claims).sum(),
         further_runs: facts.jobs.values().map(|job| claims(job).saturating_sub(1)).sum(),
         dead_letters: facts.jobs.values().filter(|job| job.is_dead()).count(),
+        lost,
+        lost_back_ms: lost_back_us / 1000,
         stalled_ms: facts.stalled_us / 1000,
     }
 }

@@ -185,7 +185,29 @@ fn a_loss_in_a_published_window_is_none() {
     story.remove(|what| matches!(what, What::Stored { id: is, .. } | What::Claim { id: is, .. } if *is == id(1)));
     let window = What::MayLose { since: 0, until: 200 * MS, why: "power cut".to_owned() };
     story.tell(200, "campaign", window);
+    let judged = story.judged();
+    assert_eq!(judged.verdict, Verdict::Pass, "{:#?}", judged.findings);
+    assert_eq!((judged.lost, judged.lost_back_ms), (1, 189), "it was acknowledged at 11 ms");
+    assert_eq!(good().judged().lost, 0);
+}
+
+#[test]
+fn what_a_foreign_hand_wrote_is_nobodys_promise() {
+    let mut story = good();
+    story.tell(200, "campaign", What::Reported { ids: vec![id(9)], how: "of a foreign writer".to_owned() });
+    // Early by its own record, as an attempt that nobody allowed, twice, and done without having been counted.
+    for (at_ms, token) in [(300, 700), (310, 600)] {
+        story.claimed(at_ms, "w1", 9, token, 40_000, 9000);
+        story.ended(at_ms + 5, "w1", 9, token, "done", 0);
+    }
+    story.stored(9, &[Place::Retained], None, 0);
+    story.change(|what| match what {
+        What::Counted { counters, .. } => counters.insert("done".to_owned(), 4).is_some(),
+        _ => false,
+    });
     assert_eq!(story.judged().verdict, Verdict::Pass, "{:#?}", story.judged().findings);
+    story.remove(|what| matches!(what, What::Reported { .. }));
+    assert_eq!(story.judged().verdict, Verdict::Fail);
 }
 
 #[test]

@@ -175,7 +175,7 @@ fn history(out: &mut Out, job: &JobInfo, worker: Option<&str>, now: Timestamp) -
     }));
     if let Some(at) = job.dead_since {
         let why = job.failure.as_ref().map_or("the reason was lost".to_owned(), |failure| {
-            format!("{} after {} attempts: {}", failure.code, failure.attempts, failure.text)
+            format!("{} after attempt {}: {}", failure.code, failure.attempts, failure.text)
         });
         events.push((at, format!("died: {why}")));
     }

@@ -107,9 +107,10 @@ pub(crate) async fn list(
     let (mut left, mut scans) =
         if paging.all { (u64::MAX, u64::MAX) } else { (paging.limit.into(), paging.scan.into()) };
     let mut looked = Looked::default();
+    let mut page = Shown { json: session.out.json, now: Timestamp::UNIX_EPOCH, table: Shown::table() };
     'lists: for queue in &queues {
         let now = session.client.stats(queue).await?.now;
-        let mut page = Shown::new(session.out.json, now);
+        page.now = now;
         for state in states {
             let mut query = filter.query(*state, now);
             if newest_first {
@@ -118,7 +119,6 @@ pub(crate) async fn list(
             let mut next = paging.after.clone();
             loop {
                 if left == 0 || scans == 0 {
-                    page.write(&mut session.out)?;
                     looked.goes_on = Some(match next {
                         Some(cursor) => format!("delayq {} --after {cursor}", named_list(command, queue, *state)),
                         None => format!("delayq {}", named_list(command, queue, *state)),
@@ -147,8 +147,8 @@ pub(crate) async fn list(
                 }
             }
         }
-        page.write(&mut session.out)?;
     }
+    page.write(&mut session.out)?;
     session.out.flush()?;
     looked.told();
     Ok(())
@@ -182,18 +182,15 @@ impl Looked {
     }
 }
 
-/// What is shown of a queue: a table, or a line of JSON each.
+/// What is shown: a table, or a line of JSON each.
 struct Shown {
     json: bool,
+    /// The clock of the store, when the queue's jobs were asked for.
     now: Timestamp,
     table: Table,
 }
 
 impl Shown {
-    fn new(json: bool, now: Timestamp) -> Shown {
-        Shown { json, now, table: Shown::table() }
-    }
-
     fn table() -> Table {
         Table::new(&[
             Column::Left("ID"),

@@ -73,9 +73,9 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de Raw
 }
 
 /// A line that was read: its number, and what it says.
-type Read1 = (u64, Result<(String, RawJob), String>);
+type ReadLine = (u64, Result<(String, RawJob), String>);
 /// A line that was sent, or wasn't.
-type Sent1 = (u64, Result<JobHandle<AnyJob>, NotSent>);
+type SentLine = (u64, Result<JobHandle<AnyJob>, NotSent>);
 
 /// Why a line was not sent.
 enum NotSent {
@@ -140,7 +140,7 @@ pub(super) async fn run(session: &mut Session, file: &Path, queue: &str, print_i
 /// Sends batches as they are read, and tells of each line in the order of the lines.
 async fn send_all(
     client: &Client,
-    batches: impl Stream<Item = io::Result<Vec<Read1>>>,
+    batches: impl Stream<Item = io::Result<Vec<ReadLine>>>,
     out: &mut Out,
     print_ids: bool,
     summary: &mut Summary,
@@ -162,9 +162,9 @@ async fn send_all(
             match result {
                 Ok(handle) => {
                     if handle.is_new() {
-                        summary.sent += 1
+                        summary.sent += 1;
                     } else {
-                        summary.existing += 1
+                        summary.existing += 1;
                     }
                     if !queues.contains(handle.queue()) {
                         queues.insert(handle.queue().to_owned());
@@ -213,7 +213,7 @@ fn tell(out: &mut Out, line: u64, handle: &JobHandle<AnyJob>) -> Outcome {
 }
 
 /// Sends a batch, queue by queue.
-async fn send(client: &Client, batch: Vec<Read1>) -> Vec<Sent1> {
+async fn send(client: &Client, batch: Vec<ReadLine>) -> Vec<SentLine> {
     let mut sent = Vec::with_capacity(batch.len());
     let mut by_queue: BTreeMap<String, (Vec<u64>, Vec<RawJob>)> = BTreeMap::new();
     for (line, read) in batch {
@@ -235,7 +235,7 @@ async fn send(client: &Client, batch: Vec<Read1>) -> Vec<Sent1> {
 }
 
 /// Reads lines on a thread of its own, a few batches ahead.
-fn read_ahead(source: Box<dyn Read + Send>, queue: String) -> impl Stream<Item = io::Result<Vec<Read1>>> {
+fn read_ahead(source: Box<dyn Read + Send>, queue: String) -> impl Stream<Item = io::Result<Vec<ReadLine>>> {
     let (batches, read) = mpsc::channel(BATCHES);
     tokio::task::spawn_blocking(move || {
         let mut reader = BufReader::with_capacity(256 * 1024, source);
@@ -253,7 +253,7 @@ fn read_ahead(source: Box<dyn Read + Send>, queue: String) -> impl Stream<Item =
 }
 
 /// The next lines; none at the end.
-fn next_batch(reader: &mut impl BufRead, number: &mut u64, queue: &str) -> io::Result<Vec<Read1>> {
+fn next_batch(reader: &mut impl BufRead, number: &mut u64, queue: &str) -> io::Result<Vec<ReadLine>> {
     let mut batch = Vec::with_capacity(BATCH_LINES);
     let (mut text, mut bytes) = (Vec::new(), 0);
     while batch.len() < BATCH_LINES && bytes < BATCH_BYTES {
@@ -348,7 +348,7 @@ pub(super) fn at_column(error: &serde_json::Error) -> String {
 mod tests {
     use super::*;
 
-    fn batches(text: &[u8]) -> Vec<Read1> {
+    fn batches(text: &[u8]) -> Vec<ReadLine> {
         let (mut reader, mut number, mut all) = (text, 0, Vec::new());
         loop {
             let batch = next_batch(&mut reader, &mut number, "q").expect("it can be read");

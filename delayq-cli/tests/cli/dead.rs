@@ -27,12 +27,14 @@ async fn letters_are_listed_by_reason_and_error_the_newest_first() {
         let found = run(&url, &[&["dead", "list", "--queue", ORDERS, "--json"], filter].concat()).await;
         assert_eq!(ids(&found.json_lines()), texts(&expected), "{filter:?}");
     }
-    let page = run(&url, &["dead", "list", "--limit", "3", "--oldest-first"]).await;
-    assert_eq!(page.ok().lines().count(), 4);
+    let page = run(&url, &["dead", "list", "--limit", "3", "--oldest-first", "--json"]).await;
+    let first = ids(&page.json_lines());
     let (_, cursor) = page.err.split_once("delayq dead list --oldest-first --queue orders --after ").unwrap();
     let cursor = cursor.split(',').next().unwrap();
     let rest = run(&url, &["dead", "list", "--oldest-first", "--queue", ORDERS, "--after", cursor, "--json"]).await;
-    assert_eq!(ids(&rest.json_lines()), texts(&dead[3..]));
+    let rest = ids(&rest.json_lines());
+    assert_eq!((first.len(), rest.len()), (3, 1));
+    assert_eq!(first.union(&rest).cloned().collect::<std::collections::BTreeSet<_>>(), texts(&dead), "each once");
     run(&url, &["dead", "list", "--reason", "boredom"]).await.fails(2, "possible values: retries_exhausted");
 
     let letter = run(&url, &["dead", "show", &dead[0].to_string()]).await;

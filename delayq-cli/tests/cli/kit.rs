@@ -207,10 +207,8 @@ impl Running {
 pub(crate) async fn bury(client: &Client, errors: &[&str]) -> Vec<JobId> {
     let worker = Running::start(client, "undertaker");
     let before = client.stats(ORDERS).await.unwrap().dead;
-    let mut ids = Vec::new();
-    for error in errors {
-        ids.push(client.enqueue().send(charge(error)).await.unwrap().id());
-    }
+    let sent = client.enqueue().send_all(errors.iter().map(|error| charge(error))).await;
+    let ids = sent.into_iter().map(|sent| sent.unwrap().id()).collect();
     let all = before + errors.len() as u64;
     eventually("all are dead", || async { (client.stats(ORDERS).await.unwrap().dead == all).then_some(()) }).await;
     worker.stop().await;

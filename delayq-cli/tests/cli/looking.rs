@@ -86,7 +86,7 @@ async fn a_job_is_found_in_whatever_queue_and_state_it_is() {
     for (id, parts) in [
         (jobs.waiting[0], &["state       waiting due in ", "sent", "due", "{\"n\":0}", "queue       orders"][..]),
         (jobs.running, &["state       running for ", "attempts    0 of 1", "runs, attempt 1, on mail-1"]),
-        (jobs.dead[0], &["state       dead ", "died: retries_exhausted after 1 attempts: the bank says no"]),
+        (jobs.dead[0], &["state       dead ", "died: retries_exhausted after attempt 1: the bank says no"]),
         (jobs.retained, &["state       retained goes in", "its record goes"]),
     ] {
         let shown = run(&url, &["job", &id.to_string()]).await;

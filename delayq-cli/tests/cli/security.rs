@@ -56,9 +56,12 @@ async fn s16_what_comes_from_the_store_is_inert_in_tables_and_exact_in_json() {
         is_inert(&ran);
     }
     // What can't be a name isn't obeyed either: it is refused, and said without its escapes.
+    let queues = run(&url, &["queues", "--json"]).await;
+    assert_eq!(queues.json()["queue"], ORDERS, "the others are shown");
+    assert!(queues.err.contains("passed over: zz\\u{1b}"), "{}", queues.err);
+    is_inert(&queues);
     for args in [
-        &["queues"][..],
-        &["job", HOSTILE],
+        &["job", HOSTILE][..],
         &["jobs", "--queue", HOSTILE],
         &["enqueue", HOSTILE, "{}"],
         &["enqueue", "a", "{}", "--queue", HOSTILE],

@@ -14,7 +14,10 @@ local function arm(K, due)
   end
 end
 
--- The earliest due time over the priorities in use, or nil.
+-- Later than any due time, and a number that an answer can still carry when it is in us.
+local FAR = 9007199254740991
+
+-- The earliest due time over the priorities in use, or nil. A foreign hand may have written any score, infinite ones too.
 local function head_due(K, priorities)
   local head
   for p in string.gmatch(priorities, '%d') do
@@ -22,7 +25,7 @@ local function head_due(K, priorities)
     local due = tonumber(first[2])
     if due and (not head or due < head) then head = due end
   end
-  return head
+  return head and math.min(math.max(head, 0), FAR)
 end
 
 -- Gives the clock away: whoever is idle next takes the marker; nobody holds a timer for an empty queue.

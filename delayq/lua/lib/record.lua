@@ -53,8 +53,10 @@ local function runs_held(members, ids, records)
   return runs
 end
 
+-- What six bytes hold. Only a foreign hand writes it: then numbers of runs have come to their end, and repeat.
+local RUN_MAX = 281474976710655
 -- The first number after the record's, and after that of the run that ends, if one does.
-local function next_run(r, run) return math.max(be6_at(r, 11) + 1, (run or 0) + 1, now) end
+local function next_run(r, run) return math.min(math.max(be6_at(r, 11) + 1, (run or 0) + 1, now), RUN_MAX) end
 
 local function attempts_plus_one(r) return math.min(be2_at(r, 7) + 1, 65534) end
 

@@ -30,6 +30,8 @@ local function settle_one(K, letter, id, r, run, rest, armed, over)
       release_unique(K, id, r)
       call('HDEL', K.error, id)
       call('ZADD', K.done, num(now + retention), id)
+      -- Its record goes before its sender stops repeating (rule i).
+      if retention < TOMB_MS then bury_tomb(K, id, DONE) end
     else
       local at = #over.ids + 1
       over.ids[at], over.records[at] = id, r

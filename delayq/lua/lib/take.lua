@@ -44,7 +44,8 @@ local function take(K, priorities, count, bytes, small)
           break
         end
         local format, job_priority, _, crashes = byte(r, 1, 4)
-        if format ~= 1 or job_priority ~= digit or crashes >= SOLO_AT or byte(r, HEAD) ~= 0 then
+        -- The header's last byte before any other: a record that has one has them all.
+        if byte(r, HEAD) ~= 0 or format ~= 1 or job_priority ~= digit or crashes >= SOLO_AT then
           plain = false
           break
         end

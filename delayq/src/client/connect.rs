@@ -133,6 +133,15 @@ async fn embedded(_url: &str) -> Result<(Arc<dyn Engine>, String), Error> {
     ))
 }
 
+#[cfg(feature = "internals")]
+impl Client {
+    /// A client over an engine of the caller's own. Not covered by semantic versioning.
+    #[doc(hidden)]
+    pub fn on(engine: Arc<dyn Engine>) -> Client {
+        ClientBuilder::default().over(engine, "an engine of the caller's own".to_owned(), Prefix::default())
+    }
+}
+
 #[cfg(feature = "testing")]
 impl Client {
     /// A client on a database of its own in memory, by a clock that the caller moves.

@@ -67,7 +67,7 @@ impl Flushers {
                 Ok(()) => {
                     return answered.await.unwrap_or_else(|_| {
                         let lost =
-                            || Error::new(ErrorKind::Unknown, "the runtime of the send ended: it may have happened");
+                            || Error::new(ErrorKind::Unknown, "the runtime of the send ended: the job may be in the store, so send it again with the same id");
                         (0..count).map(|_| Err(lost())).collect()
                     });
                 }
@@ -75,7 +75,12 @@ impl Flushers {
             }
         }
         (0..count)
-            .map(|_| Err(Error::new(ErrorKind::Unreachable, "the runtime is shutting down: nothing was sent")))
+            .map(|_| {
+                Err(Error::new(
+                    ErrorKind::Unreachable,
+                    "the runtime is shutting down: nothing was sent; send from one that lives on",
+                ))
+            })
             .collect()
     }
 
@@ -193,7 +198,7 @@ async fn send_batch(store: &Store, shard: &Shard, batch: Vec<Parcel>) -> bool {
         // They waited behind others that got no answer: each caller waits once, not once for every call before its own.
         let error = Error::new(
             ErrorKind::Unreachable,
-            "the sends before this one took all of its time: it was not sent itself, so nothing of it is in the store",
+            "the sends before this one took all of its time: it was not sent itself, so nothing of it is in the store; send it again",
         );
         late.into_iter().for_each(|parcel| fail(parcel, &error));
     }
@@ -218,8 +223,8 @@ async fn send_batch(store: &Store, shard: &Shard, batch: Vec<Parcel>) -> bool {
         };
         maybe_sent |= error.is_unknown();
         let error = if maybe_sent && !error.is_unknown() {
-            Error::new(ErrorKind::Unknown, "an earlier try may have reached the store, and then it failed")
-                .caused(error)
+            let text = "the job may be in the store: send it again with the same id; one try got no answer, and the last failed";
+            Error::new(ErrorKind::Unknown, text).caused(error)
         } else {
             error
         };

@@ -71,7 +71,7 @@ impl JobContext {
         self.request.enqueued_at()
     }
 
-    /// How long after its due time it was claimed.
+    /// How long after its due time it was claimed, or after it was sent if that was later.
     pub fn lateness(&self) -> Duration {
         self.request.lateness()
     }

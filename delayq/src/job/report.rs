@@ -5,7 +5,7 @@ use std::error::Error as StdError;
 use std::fmt::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::limits::ERROR_BYTES_MAX;
+use crate::limits::{ERROR_BYTES_MAX, ERROR_CAUSES_MAX};
 
 /// Text up to the limit; the rest is dropped while it is being written, not after.
 struct Bounded(String);
@@ -37,7 +37,8 @@ pub(crate) fn describe(error: &(dyn StdError + 'static)) -> String {
         let mut shown = error.to_string();
         let _ = out.write_str(&shown);
         let mut next = error.source();
-        while let Some(cause) = next {
+        for _ in 0..ERROR_CAUSES_MAX {
+            let Some(cause) = next else { break };
             let text = cause.to_string();
             // Many errors already say their cause.
             if !shown.contains(&text) && write!(out, ": {text}").is_err() {

@@ -108,9 +108,11 @@ impl JobRequest {
         timestamp(self.meta.enqueued_ms)
     }
 
-    /// How long after its due time it was claimed, by the store's clock alone.
+    /// How long after its due time it was claimed, by the store's clock alone. A job whose due time had passed when it was sent
+    /// counts from then: it can't be late before it was there.
     pub fn lateness(&self) -> Duration {
-        Duration::from_micros(self.meta.claimed_us.saturating_sub(self.meta.due_ms * 1000))
+        let expected_ms = self.meta.due_ms.max(self.meta.enqueued_ms);
+        Duration::from_micros(self.meta.claimed_us.saturating_sub(expected_ms * 1000))
     }
 
     /// The W3C `traceparent` of the sender, if it had one.

@@ -126,7 +126,8 @@ fn mismatch(what: &str, stored: &str, ours: u32) -> Error {
     Error::new(
         ErrorKind::Unsupported,
         format!(
-            "the queue was made with {what} {stored}, this program has {what} {ours}: use a release that goes with the queue"
+            "the queue was made with {what} {}, this program has {what} {ours}: use a release that goes with the queue",
+            reply::quoted(stored)
         ),
     )
 }

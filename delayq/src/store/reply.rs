@@ -11,10 +11,19 @@ pub(super) struct Answer {
     parts: std::vec::IntoIter<Reply>,
 }
 
+/// How much of an answer an error quotes, in characters.
+const QUOTED_MAX: usize = 40;
+
 pub(super) fn odd(operation: &str, what: &str) -> Error {
     Error::corrupt(format!(
-        "{operation} answered in an unknown form ({what}): do all programs use releases that go together?"
+        "{operation} answered in an unknown form ({}): do all programs use releases that go together?",
+        quoted(what)
     ))
+}
+
+/// A part of an answer as an error shows it: whoever wrote it can't fill a log with it, nor forge a line of one.
+pub(super) fn quoted(text: &str) -> String {
+    text.chars().take(QUOTED_MAX).flat_map(char::escape_debug).collect()
 }
 
 impl Answer {
@@ -58,9 +67,9 @@ impl Answer {
         u64::try_from(self.int()?).map_err(|_| odd(self.operation, "a negative count"))
     }
 
-    /// A score of a sorted set, in ms. What a foreign hand put before 1970 is of 1970.
-    pub(super) fn score_ms(&mut self) -> Result<u64, Error> {
-        Ok(u64::try_from(self.int()?).unwrap_or(0))
+    /// An instant or a score, ms since 1970. What a foreign hand made endless or negative reads as 0: it spoils no page.
+    pub(super) fn instant(&mut self) -> Result<u64, Error> {
+        self.int().map(|ms| u64::try_from(ms).unwrap_or(0))
     }
 
     /// A priority.
@@ -76,6 +85,15 @@ impl Answer {
             Some(Reply::Bytes(bytes)) => Ok(bytes),
             _ => Err(odd(self.operation, "no bytes")),
         }
+    }
+
+    /// So many letters, one for each thing that was asked about.
+    pub(super) fn letters<T>(&mut self, count: usize, read: impl Fn(u8) -> Option<T>) -> Result<Vec<T>, Error> {
+        let letters = self.bytes()?;
+        if letters.len() != count {
+            return Err(odd(self.operation, "as many letters as were asked for are wanted"));
+        }
+        letters.into_iter().map(|letter| read(letter).ok_or_else(|| odd(self.operation, "a letter"))).collect()
     }
 
     pub(super) fn list(&mut self) -> Result<Vec<Reply>, Error> {

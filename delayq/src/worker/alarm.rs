@@ -76,6 +76,16 @@ impl Alarm {
         self.shared.changed.notify_one();
     }
 
+    /// The same, if `still` holds: it is asked while nobody else can set the alarm.
+    pub(super) fn set_if(&self, still: impl FnOnce() -> bool, wait: Duration) {
+        let at = Instant::now().checked_add(wait);
+        let mut state = self.shared.lock();
+        if still() {
+            state.at[self.lane] = at;
+            self.shared.changed.notify_one();
+        }
+    }
+
     pub(super) async fn rings(&self) {
         self.ring.notified().await;
     }
@@ -119,5 +129,11 @@ mod tests {
         far.rings().await;
         far.set(Some(Duration::MAX));
         far.set(None);
+        near.set(Some(Duration::from_millis(20)));
+        near.set_if(|| false, Duration::from_secs(3600));
+        near.rings().await;
+        near.set(Some(Duration::from_secs(3600)));
+        near.set_if(|| true, Duration::from_millis(5));
+        near.rings().await;
     }
 }

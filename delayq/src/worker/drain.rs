@@ -67,11 +67,12 @@ impl Pump {
                 return;
             }
             let Some(session) = self.lane.session() else { return };
-            if self.unsure
-                && let Err(error) = self.reconcile(session).await
-            {
-                tracing::debug!(queue = %self.queue, %error, "not settled yet");
-                tokio::time::sleep(PAUSE_FIRST).await;
+            if self.unsure {
+                if let Err(error) = self.reconcile(session).await {
+                    tracing::debug!(queue = %self.queue, %error, "not settled yet");
+                    tokio::time::sleep(PAUSE_FIRST).await;
+                }
+                // What was owed may be settled by now, or the session lost: then nothing else comes that would end this.
                 continue;
             }
             if !self.verdicts.is_empty() {

@@ -150,6 +150,9 @@ impl Pump {
 
     fn landed(&mut self, landed: Landed) -> Result<(), Error> {
         let Landed { session, owed, mut ready, duty, timer_ms, answer } = landed;
+        if answer.is_ok() {
+            self.trouble.over(&self.queue);
+        }
         if self.lane.session() != Some(session) {
             // The session was lost meanwhile: whatever it was given is others' by now.
             self.hub.slots.add_permits(ready.len());

@@ -16,6 +16,7 @@ mod renew;
 mod rescue;
 mod runs;
 mod shutdown;
+mod trouble;
 
 pub use builder::Worker;
 #[cfg(feature = "testing")]

@@ -18,6 +18,7 @@ use super::execute::{self, Finished};
 use super::flight::Flight;
 use super::lane::Lane;
 use super::shutdown::Stop;
+use super::trouble::Trouble;
 use crate::error::{BoxError, Error, ErrorKind};
 use crate::layer::JobService;
 use crate::store::ops::{Claimed, Settled, Taken, Verdict};
@@ -82,6 +83,7 @@ pub(super) struct Pump {
     /// Places that were waited for and are not used yet.
     pub(super) granted: usize,
     pub(super) alone: Alone,
+    pub(super) trouble: Trouble,
 }
 
 impl Pump {
@@ -119,6 +121,7 @@ impl Pump {
             backlog: None,
             granted: 0,
             alone: Alone::No,
+            trouble: Trouble::default(),
         }
     }
 
@@ -133,7 +136,7 @@ impl Pump {
                     return Err(error);
                 }
                 Err(error) => {
-                    tracing::warn!(queue = %self.queue, %error, again_in = ?pause, "the store can't be worked with");
+                    self.trouble.failed(&self.queue, &error, pause);
                     self.doubt(&error);
                     self.wait_out(pause.mul_f64(0.5 + fastrand::f64()), &mut stop).await;
                     pause = (pause * 2).min(PAUSE_MAX);

@@ -93,13 +93,14 @@ async fn beat(store: &Store, lease: Duration, renewed: &mut Renewed) {
     let Some(session) = lane.session() else { return };
     settle_wedged(store, &lane, &session).await;
     let quiet = lane.quiet();
-    let known = lane.runs.len() as u64;
+    let (known, timer_ms) = (lane.runs.len() as u64, lane.timer_ms());
     let report = renewed.about.report(&lane.lateness, Instant::now());
-    match store.beat(&lane.shard, &session, lease, lane.timer_ms(), Some(&report)).await {
+    match store.beat(&lane.shard, &session, lease, timer_ms, Some(&report)).await {
         Ok(Ok(beat)) => {
             if let Some(wait) = beat.wait {
-                // The store's clock may have been set since the timer was (rule m).
-                renewed.alarm.set(Some(wait));
+                // The store's clock may have been set since the timer was (rule m). An answer that crosses a new timer is of the
+                // old one: it must not put that off.
+                renewed.alarm.set_if(|| lane.timer_ms() == timer_ms, wait);
             }
             let disagrees = quiet
                 .filter(|calls| lane.quiet() == Some(*calls) && lane.runs.len() as u64 == known && beat.held != known);

@@ -1,4 +1,4 @@
-//! A worker process for the suites to kill, freeze and stop: `crashing_worker URL QUEUE`.
+//! A worker process for the suites to kill, freeze and stop: `crashing_worker URL QUEUE [LEASE_MS]`, the lease 2 s unless said.
 //!
 //! It tells what its handlers do on standard output, a line each: `start NAME ATTEMPT`, `end NAME`, `ended` when `run` returned.
 
@@ -14,10 +14,12 @@ struct Steady {
     takes_ms: u64,
 }
 
-/// Ends its process.
+/// Ends its process: by aborting, by "exit", or by "kill", as the kernel does it that is out of memory.
 #[delayed_job(name = "poison", version = 1, max_retries = 9)]
 struct Poison {
     name: String,
+    #[serde(default)]
+    how: String,
 }
 
 fn tell(line: &str) {
@@ -38,7 +40,14 @@ impl Job for Steady {
 impl Job for Poison {
     async fn run(self, cx: JobContext) -> JobResult {
         tell(&format!("start {} {}", self.name, cx.attempt()));
-        std::process::abort()
+        match self.how.as_str() {
+            "exit" => std::process::exit(0),
+            "kill" => {
+                let _ = std::process::Command::new("bash").args(["-c", "kill -KILL $PPID"]).status();
+                std::future::pending().await
+            }
+            _ => std::process::abort(),
+        }
     }
 }
 
@@ -46,11 +55,12 @@ impl Job for Poison {
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);
     let (Some(url), Some(queue)) = (args.next(), args.next()) else {
-        return Err("usage: crashing_worker URL QUEUE".into());
+        return Err("usage: crashing_worker URL QUEUE [LEASE_MS]".into());
     };
+    let lease = args.next().map_or(Ok(2000), |ms| ms.parse()).map(Duration::from_millis)?;
     let client = Client::connect(&url).await?;
     tell("ready");
-    Worker::new(client).queues([queue]).lease(Duration::from_secs(2)).grace(Duration::from_secs(10)).run().await?;
+    Worker::new(client).queues([queue]).lease(lease).grace(Duration::from_secs(10)).run().await?;
     tell("ended");
     Ok(())
 }

@@ -184,6 +184,11 @@ impl Pair {
         Pair { shard, redis, embedded, now, _folder: folder }
     }
 
+    /// Goes on with another queue, on the same engines.
+    pub(crate) fn turn_to(&mut self, queue: &str) {
+        self.shard = Store::new(self.redis.engine.clone(), Prefix::default()).shard(queue, 0).unwrap();
+    }
+
     /// Sets the clock that both go by.
     pub(crate) fn set_clock(&self, us: u64) {
         self.now.store(us, Ordering::Relaxed);
@@ -237,15 +242,20 @@ impl Pair {
         self.embedded.dump(&self.shard).await
     }
 
+    /// All keys of the shard, as both have them.
+    pub(crate) async fn dumps(&self) -> (Dump, Dump) {
+        tokio::join!(self.redis.dump(&self.shard), self.embedded.dump(&self.shard))
+    }
+
     /// What differs between the shards, as a text.
     pub(crate) async fn difference(&self) -> Option<String> {
-        let (redis, embedded) = tokio::join!(self.redis.dump(&self.shard), self.embedded.dump(&self.shard));
+        let (redis, embedded) = self.dumps().await;
         difference(("redis", &redis), ("embedded", &embedded))
     }
 
     /// Makes the server's shard what the embedded engine's is, where they may differ.
     pub(crate) async fn level(&self) {
-        let (redis, embedded) = tokio::join!(self.redis.dump(&self.shard), self.embedded.dump(&self.shard));
+        let (redis, embedded) = self.dumps().await;
         for name in redis.0.keys().chain(embedded.0.keys()) {
             if redis.0.get(name) != embedded.0.get(name) {
                 self.redis.keys.write(&self.shard.key(name), embedded.0.get(name)).await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use delayq::store::ops::{Beat, Found, Place, Rescue, Sent, Verdict};
-use delayq_tests::store_kit::{HOUR_MS, LONG, With, World, id, job};
+use delayq_tests::store_kit::{AGES_MS, HOUR_MS, LONG, With, World, id, job};
 
 delayq_tests::store_cases!(
     beats_renew_and_count_what_is_held,
@@ -14,6 +14,7 @@ delayq_tests::store_cases!(
     e_a_steady_beat_puts_nothing_on_hold,
     e_a_session_thats_being_drained_is_drained_on_through_a_hold,
     e_a_lease_beyond_the_longest_is_cut_down,
+    u_what_is_no_session_is_put_aside_and_hides_nobody,
     m_overdue_work_gets_a_marker,
     m_fresh_or_paused_work_gets_none,
     m_the_holder_of_the_timer_is_told_how_long_it_has,
@@ -187,4 +188,23 @@ async fn m_the_holder_of_the_timer_is_told_how_long_it_has(world: &World) {
     // A job came that is earlier: somebody else has the timer now.
     world.create(&[job(2).due("+1800000")]).await;
     assert_eq!(hand.try_beat(timer).await.unwrap().wait, None);
+}
+
+async fn u_what_is_no_session_is_put_aside_and_hides_nobody(world: &World) {
+    let (hand, lost) = (world.open().await, world.open().await);
+    world.expire(&lost.id).await;
+    for foreign in [&b"abc"[..], b"x", &[7; 17]] {
+        world.set_score("sessions", foreign, Some(0)).await;
+    }
+    assert_eq!(hand.beat().await.lost, [lost.id]);
+    assert_eq!(world.stat("quarantined").await, 3);
+    assert_eq!(world.store.sessions(&world.shard).await.unwrap().len(), 2);
+    world.set_score("sessions", b"abc", Some(AGES_MS)).await;
+    assert_eq!(world.store.stats(&world.shard).await.unwrap().sessions, 3);
+    world.set_score("sessions", b"abc", None).await;
+    world.expire(&hand.id).await;
+    let other = world.open().await;
+    for session in other.beat().await.lost {
+        world.store.rescue(&world.shard, &session, 10).await.unwrap();
+    }
 }

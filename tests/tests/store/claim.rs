@@ -1,6 +1,6 @@
 //! claim: due -> running, and what it settles on the way.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use delayq::ErrorKind;
@@ -8,10 +8,11 @@ use delayq::envelope::Record;
 use delayq::limits::CLAIM_MAX;
 use delayq::store::ops::{Claim, End, Found, NewJob, Place, Settled, Verdict};
 use delayq::store::{Member, Refusal};
-use delayq_tests::store_kit::{AGES_MS, HOUR_MS, Id, Runs, With, World, ask, id, job, kind};
+use delayq_tests::store_kit::{AGES_MS, HOUR_MS, Id, Runs, Value, With, World, ask, id, job, kind};
 
 delayq_tests::store_cases!(
     u_clocks_that_are_no_numbers_heal,
+    u_b03_scores_beyond_all_times_keep_nobody_from_the_rest,
     claimed_jobs_are_held_and_wait_no_more,
     u_a_priority_with_nothing_due_leaves_the_others_jobs_alone,
     h_no_job_is_ever_early,
@@ -394,4 +395,21 @@ async fn u_clocks_that_are_no_numbers_heal(world: &World) {
     let mut other = world.open().await;
     assert!(other.take(1).await.is_empty());
     world.set_field("stats", "cancelling", None).await;
+}
+
+async fn u_b03_scores_beyond_all_times_keep_nobody_from_the_rest(world: &World) {
+    let mut hand = world.open().await;
+    for (n, score) in (1..).zip([f64::INFINITY, 1e300, 9_223_372_036_854_775_808.0, 9_007_199_254_740_992.0]) {
+        world.create(&[job(n).due("+3600000")]).await;
+        world.write("due:5", Some(Value::Sorted(BTreeMap::from([(id(n).to_vec(), score)])))).await;
+        // Who watches is given an instant to watch, if a far one.
+        let watched = hand.claim(10, world.timer_at().await.unwrap()).await.timer.map(|(_, due_ms)| due_ms);
+        assert!(watched.is_some_and(|due_ms| due_ms > AGES_MS), "{score}: {watched:?}");
+        world.store.pass(&world.shard).await.unwrap();
+        world.create(&[job(100 + n)]).await;
+        assert_eq!(hand.run_one(Verdict::Done).await.id, id(100 + n), "{score}");
+        hand.try_beat(watched.unwrap()).await.unwrap();
+        assert_eq!(world.store.stats(&world.shard).await.unwrap().waiting, 1);
+        world.store.cancel(&world.shard, &id(n)).await.unwrap();
+    }
 }

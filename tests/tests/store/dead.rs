@@ -15,6 +15,7 @@ delayq_tests::store_cases!(
     u_a_letter_without_a_readable_record_stays,
     an_expiry_is_over_for_a_redriven_job,
     b41_b17_five_hundred_a_call_and_no_more,
+    b42_none_is_dropped_however_many_there_are,
     k_deleting_twice_deletes_once,
     only_letters_are_deleted,
     pages_cover_all_letters_in_both_directions,
@@ -128,6 +129,13 @@ async fn b41_b17_five_hundred_a_call_and_no_more(world: &World) {
     let mut hand = world.open().await;
     assert_eq!(hand.take(1000).await.len(), 500, "one new start each");
     assert_eq!(world.store.dead_delete(&world.shard, &ids(500..501)).await.unwrap(), [true]);
+}
+
+async fn b42_none_is_dropped_however_many_there_are(world: &World) {
+    let jobs: Vec<NewJob> = (0..1500).map(job).collect();
+    bury(world, &jobs).await;
+    let stats = world.store.stats(&world.shard).await.unwrap();
+    assert_eq!((stats.dead, stats.records, stats.orphans()), (1500, 1500, 0));
 }
 
 async fn k_deleting_twice_deletes_once(world: &World) {

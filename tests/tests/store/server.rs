@@ -138,6 +138,27 @@ async fn acknowledged_jobs_and_sessions_survive_a_crash_of_the_server() {
     after.finish().await;
 }
 
+#[tokio::test]
+async fn b42_no_key_has_a_time_to_live() {
+    let server = RedisServer::start().unwrap();
+    let world = World::on(&server).await;
+    let mut hand = world.open().await;
+    for (n, verdict) in (0..).zip(verdicts()).filter(|(_, verdict)| *verdict != Verdict::HandBack) {
+        world.create(&[job(n).unique(&n.to_string()).retain(HOUR_MS)]).await;
+        hand.run_one(verdict).await;
+    }
+    world.create(&[job(20).due("+3600000"), job(21), job(22).expires(1)]).await;
+    hand.take(10).await;
+    let dump = world.dump().await;
+    for name in ["jobs", "stats", "wake", "sessions", "dead", "error", "done", "unique", "tombs", "due:5"] {
+        assert!(dump.0.contains_key(name), "{name} is part of it: {dump:?}");
+    }
+    for name in dump.0.keys() {
+        let key = String::from_utf8(world.shard.key(name)).unwrap();
+        assert_eq!(server.command(&["PTTL", &key]).unwrap().trim(), ":-1", "{name}");
+    }
+}
+
 /// What the server spent on scripts, in ms of its processor: whatever else the machine does meanwhile doesn't count.
 fn spent_ms(server: &RedisServer) -> f64 {
     (server.info("used_cpu_user_main_thread").unwrap() + server.info("used_cpu_sys_main_thread").unwrap()) * 1000.0

@@ -7,6 +7,7 @@ use delayq_tests::store_kit::{HOUR_MS, With, World, id, job};
 delayq_tests::store_cases!(
     i_a_late_send_of_an_ended_id_answers_already,
     i_a_late_send_doesnt_take_a_unique_key,
+    i_a_job_whose_record_is_kept_for_a_moment_is_remembered_for_longer,
     i_an_old_tombstone_keeps_no_job_out,
     i_old_tombstones_are_trimmed_as_others_come,
     i_whatever_ends_jobs_trims_tombstones,
@@ -59,6 +60,19 @@ async fn i_a_late_send_doesnt_take_a_unique_key(world: &World) {
     assert_eq!(world.send(&[job(1).unique("k")]).await, [Sent::Already]);
     assert_eq!(world.read("unique").await, None);
     world.create(&[job(2).unique("k")]).await;
+}
+
+async fn i_a_job_whose_record_is_kept_for_a_moment_is_remembered_for_longer(world: &World) {
+    let hand = &mut world.open().await;
+    world.create(&[job(1).retain(1), job(2).retain(HOUR_MS)]).await;
+    for run in hand.take(2).await {
+        hand.settle(&run, Verdict::DoneExtended).await;
+    }
+    world.sleep_until(world.now_ms().await + 1).await;
+    hand.beat().await;
+    assert_eq!(world.find(&id(1)).await, Found::Ended(End::Done));
+    assert_eq!(world.send(&[job(1).retain(1)]).await, [Sent::Already]);
+    assert_eq!(world.score("tombs", id(2)).await, None, "a record that stays for long needs none");
 }
 
 async fn i_an_old_tombstone_keeps_no_job_out(world: &World) {

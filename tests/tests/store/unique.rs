@@ -13,6 +13,7 @@ delayq_tests::store_cases!(
     r_b74_an_owner_whose_record_is_gone_keeps_nobody_out,
     r_redrive_takes_the_key_again_or_conflicts,
     r_a_key_with_a_time_limit_can_be_taken_over,
+    u_an_entry_that_is_none_owns_nothing,
 );
 
 async fn r_a_taken_key_names_its_owner(world: &World) {
@@ -134,4 +135,12 @@ async fn r_a_key_with_a_time_limit_can_be_taken_over(world: &World) {
     assert_eq!(&world.field("unique", "k").await.unwrap()[..16], id(2));
     hand.settle(&run, Verdict::DoneExtended).await;
     assert_eq!(&world.field("unique", "k").await.unwrap()[..16], id(2));
+}
+
+async fn u_an_entry_that_is_none_owns_nothing(world: &World) {
+    for (n, entry) in (1..).zip([&b""[..], b"x", &[7; 21], &[7; 400]]) {
+        world.set_field("unique", "k", Some(entry.to_vec())).await;
+        assert_eq!(world.send(&[job(n).unique("k"), job(n + 10)]).await, [Sent::Created; 2]);
+        world.store.cancel(&world.shard, &id(n)).await.unwrap();
+    }
 }

@@ -16,13 +16,25 @@ pub(super) fn breaks_connection(error: &RedisError) -> bool {
 
 /// The server was demoted: a new connection may find the new primary.
 fn is_read_only(error: &RedisError) -> bool {
-    matches!(error.kind(), RedisKind::Server(ServerErrorKind::ReadOnly))
+    code(error) == "READONLY"
+}
+
+/// The code of what the server said. Redis 6.2 puts what stopped a script's command behind words of its own:
+/// `ERR Error running script (call to f_..): @user_script:1: @user_script: 1: -READONLY You can't write ..`
+pub(super) fn code(error: &RedisError) -> &str {
+    match (error.code(), error.detail()) {
+        (Some("ERR"), Some(detail)) if detail.starts_with("Error running script") => {
+            let inner = detail.split_once(": -").map(|(_, inner)| inner.split(' ').next().unwrap_or_default());
+            inner.filter(|code| code.bytes().all(|b| b.is_ascii_uppercase())).unwrap_or("ERR")
+        }
+        (code, _) => code.unwrap_or_default(),
+    }
 }
 
 /// Sorts a failed call.
 pub(super) fn kind_of_call(error: &RedisError) -> ErrorKind {
-    if let Some(code) = error.code() {
-        return match code {
+    if error.code().is_some() {
+        return match code(error) {
             // Refused before it ran.
             "LOADING" | "BUSY" | "MASTERDOWN" | "READONLY" | "MISCONF" | "CLUSTERDOWN" | "TRYAGAIN" | "NOREPLICAS" => {
                 ErrorKind::Unavailable
@@ -51,4 +63,34 @@ pub(super) fn kind_of_call(error: &RedisError) -> ErrorKind {
 
 fn said(error: &RedisError, text: &str) -> bool {
     error.to_string().contains(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stopped_a_script_is_found_behind_the_words_of_an_older_server() {
+        let error =
+            |text: &str| RedisError::from((RedisKind::Server(ServerErrorKind::ResponseError), "said", text.to_owned()));
+        let in_script = |text: &str| {
+            error(&format!("Error running script (call to f_0a1b): @user_script:1: @user_script: 1: {text}"))
+        };
+        let refused = in_script("-READONLY You can't write against a read only replica.");
+        assert_eq!((code(&refused), kind_of_call(&refused)), ("READONLY", ErrorKind::Unavailable));
+        assert!(breaks_connection(&refused), "the next connection may lead to the new primary");
+        assert_eq!(
+            kind_of_call(&in_script("-MISCONF Redis is configured to save RDB snapshots")),
+            ErrorKind::Unavailable
+        );
+        assert_eq!(
+            kind_of_call(&in_script("-OOM command not allowed when used memory > 'maxmemory'.")),
+            ErrorKind::Full
+        );
+        assert_eq!(kind_of_call(&in_script("-WRONGTYPE Operation against a key")), ErrorKind::Corrupt);
+        for other in ["attempt to index a nil value", "Script killed by user with SCRIPT KILL...", "-no code"] {
+            assert_eq!(kind_of_call(&in_script(other)), ErrorKind::Unknown, "{other}");
+        }
+        assert_eq!(code(&error("a reply that quotes: -READONLY")), "ERR");
+    }
 }

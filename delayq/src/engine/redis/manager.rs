@@ -1,11 +1,13 @@
 //! The pool's manager: connections with timeouts, and a flag that tells a dead one without asking the server.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bb8_redis::bb8::{ErrorSink, ManageConnection};
 use redis::RedisError;
 use redis::aio::MultiplexedConnection;
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
 use super::target::Target;
 
@@ -55,19 +57,32 @@ impl ManageConnection for Manager {
     }
 }
 
-/// The cause behind the pool's bare "timed out".
+/// Why no connection could be made. It is told at once to those who wait for one: the pool would let them wait for all of its
+/// timeout, and then only say that it is over.
 #[derive(Debug, Clone, Default)]
-pub(super) struct LastError(Arc<Mutex<Option<RedisError>>>);
+pub(super) struct Failures(Arc<Told>);
 
-impl LastError {
-    pub(super) fn take(&self) -> Option<RedisError> {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take()
+#[derive(Debug, Default)]
+struct Told {
+    last: Mutex<Option<RedisError>>,
+    another: Notify,
+}
+
+impl Failures {
+    /// Ready at the next failure; one that comes before it is first polled is missed, unless it was enabled.
+    pub(super) fn next(&self) -> Notified<'_> {
+        self.0.another.notified()
+    }
+
+    pub(super) fn last(&self) -> Option<RedisError> {
+        self.0.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-impl ErrorSink<RedisError> for LastError {
+impl ErrorSink<RedisError> for Failures {
     fn sink(&self, error: RedisError) {
-        *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(error);
+        *self.0.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        self.0.another.notify_waiters();
     }
 
     fn boxed_clone(&self) -> Box<dyn ErrorSink<RedisError>> {

@@ -1,5 +1,7 @@
 //! The Redis engine: scripts over a small pool of multiplexed connections, the baton over a connection of its own.
 
+mod advice;
+mod eviction;
 mod failure;
 mod manager;
 mod target;
@@ -15,7 +17,7 @@ use tokio::sync::Mutex;
 use super::{BoxFuture, Engine, Marker, Reply, Script};
 use crate::error::{Error, ErrorKind};
 
-use manager::{LastError, Live, Manager};
+use manager::{Failures, Live, Manager};
 pub use target::{Settings, Target};
 
 /// How much longer than its own timeout a blocking pop is waited for: the server's timeouts overshoot by up to 95 ms,
@@ -26,7 +28,7 @@ const POP_SLACK: Duration = Duration::from_secs(2);
 pub struct RedisEngine {
     target: Arc<Target>,
     pool: Pool<Manager>,
-    last_error: LastError,
+    failures: Failures,
     /// The waiting connection between two waits, and how many connections had broken when it was known to be good.
     blocking: Mutex<Option<(u64, MultiplexedConnection)>>,
 }
@@ -44,7 +46,7 @@ impl RedisEngine {
     }
 
     fn lazy(target: Arc<Target>, pool_size: u32) -> RedisEngine {
-        let last_error = LastError::default();
+        let failures = Failures::default();
         let pool = Pool::builder()
             .max_size(pool_size)
             .connection_timeout(target.settings.connect_timeout)
@@ -54,31 +56,33 @@ impl RedisEngine {
             // Connections are shared by clones and replaced when they break: age is no reason to.
             .max_lifetime(None)
             .idle_timeout(None)
-            .error_sink(Box::new(last_error.clone()))
+            .error_sink(Box::new(failures.clone()))
             .build_unchecked(Manager::new(target.clone()));
-        RedisEngine { target, pool, last_error, blocking: Mutex::new(None) }
+        RedisEngine { target, pool, failures, blocking: Mutex::new(None) }
     }
 
     /// A connection to share: cloned out of the pool, so that the slot is free again before the first await.
     async fn connection(&self) -> Result<Live, Error> {
         let error = loop {
-            match self.pool.get().await {
+            let failed = self.failures.next();
+            tokio::pin!(failed);
+            // From here on none is missed.
+            failed.as_mut().enable();
+            let got = tokio::select! {
+                biased;
+                got = self.pool.get() => got,
+                () = failed => match self.failures.last() {
+                    // What another attempt met is no reason to do without a connection that is there.
+                    Some(error) if self.pool.state().idle_connections == 0 => Err(RunError::User(error)),
+                    _ => continue,
+                },
+            };
+            match got {
                 // The pool looks at a connection only when it is put back: one that broke meanwhile goes back now, and out of it.
                 Ok(slot) if slot.is_broken() => drop(slot),
                 Ok(slot) => return Ok(slot.clone()),
                 Err(RunError::User(error)) => break self.target.connect_failure(&error),
-                Err(RunError::TimedOut) => {
-                    break match self.last_error.take() {
-                        Some(error) => self.target.connect_failure(&error),
-                        None => Error::new(
-                            ErrorKind::Unreachable,
-                            format!(
-                                "no connection to {} within {:?}",
-                                self.target, self.target.settings.connect_timeout
-                            ),
-                        ),
-                    };
-                }
+                Err(RunError::TimedOut) => break self.target.no_connection(),
             }
         };
         // A server that answers and refuses, for one reason or another, leaves the connections that there are alone.
@@ -155,18 +159,7 @@ impl RedisEngine {
             }
         };
         *held = Some((count, connection));
-        match reply(value) {
-            Reply::Nil => Ok(None),
-            Reply::List(parts) => match parts.as_slice() {
-                [Reply::Bytes(key), _, Reply::Bytes(score)] => {
-                    let due = std::str::from_utf8(score).ok().and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0);
-                    // A score is a whole number of ms; what else somebody may have put there means "look now".
-                    Ok(Some(Marker { key: key.clone(), due_ms: due.max(0.0) as u64 }))
-                }
-                _ => Err(Error::corrupt("a blocking pop answered in an unknown form")),
-            },
-            _ => Err(Error::corrupt("a blocking pop answered in an unknown form")),
-        }
+        marker(value)
     }
 }
 
@@ -202,7 +195,27 @@ fn sha1(script: &'static Script) -> &'static str {
     script.digest(|source| redis::Script::new(source).get_hash().to_owned())
 }
 
-fn reply(value: Value) -> Reply {
+/// What a blocking pop brought.
+///
+/// # Errors
+/// It is in a form that no blocking pop answers in.
+pub fn marker(popped: Value) -> Result<Option<Marker>, Error> {
+    match reply(popped) {
+        Reply::Nil => Ok(None),
+        Reply::List(parts) => match parts.as_slice() {
+            [Reply::Bytes(key), _, Reply::Bytes(score)] => {
+                let due = std::str::from_utf8(score).ok().and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0);
+                // A score is a whole number of ms; what else somebody may have put there means "look now".
+                Ok(Some(Marker { key: key.clone(), due_ms: due.max(0.0) as u64 }))
+            }
+            _ => Err(Error::corrupt("a blocking pop answered in an unknown form")),
+        },
+        _ => Err(Error::corrupt("a blocking pop answered in an unknown form")),
+    }
+}
+
+/// A server's answer as the operations read it.
+pub fn reply(value: Value) -> Reply {
     match value {
         Value::Nil => Reply::Nil,
         Value::Int(n) => Reply::Int(n),

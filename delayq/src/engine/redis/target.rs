@@ -12,7 +12,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
-use super::failure;
+use super::{advice, eviction, failure};
 use crate::error::{Error, ErrorKind};
 
 /// The oldest server that has every command the scripts use (SMISMEMBER, ZMSCORE).
@@ -144,7 +144,10 @@ impl Target {
                 ErrorKind::Unsupported,
                 format!("{self} is version {major}.{minor}: delayq needs Redis {}.{} or later", OLDEST.0, OLDEST.1),
             )),
-            Some(_) => Ok(()),
+            Some(_) => {
+                eviction::warn(&mut connection, self).await;
+                Ok(())
+            }
             None => Err(Error::new(
                 ErrorKind::Unsupported,
                 format!("{self} does not say which version it is: is it a Redis?"),
@@ -160,53 +163,77 @@ impl Target {
             );
         }
         match failure::kind_of_call(error) {
-            ErrorKind::Unknown => self.connect_failure(error),
-            kind => Error::new(kind, format!("{self} answers, but refuses: {}", cause(error))),
+            ErrorKind::Unknown | ErrorKind::Denied => self.connect_failure(error),
+            kind => {
+                let text = cause(error);
+                Error::new(kind, format!("{self} answers, but refuses: {text}; {}", advice::on_answer(&text)))
+            }
         }
     }
 
     /// What a failed connection means.
     pub(super) fn connect_failure(&self, error: &RedisError) -> Error {
         let text = cause(error);
-        let code = error.code().unwrap_or_default();
-        let denied = matches!(error.kind(), RedisKind::AuthenticationFailed)
-            || matches!(code, "NOAUTH" | "WRONGPASS" | "NOPERM")
-            || text.contains("WRONGPASS");
-        if denied {
-            return Error::new(ErrorKind::Denied, format!("{self} refuses this user and password: {text}"));
+        let code = failure::code(error);
+        let advice = advice::on_answer(&text);
+        if code == "NOAUTH" {
+            let how = "give one in the URL, redis://user:password@host:port/db";
+            return Error::new(ErrorKind::Denied, format!("{self} wants a password: {how}"));
+        }
+        if matches!(error.kind(), RedisKind::AuthenticationFailed) || text.contains("WRONGPASS") {
+            let how = "correct them in the URL, with %40 for @, %3A for :, %2F for / and %23 for #";
+            return Error::new(ErrorKind::Denied, format!("{self} refuses this user and password: {how}"));
+        }
+        if code == "NOPERM" {
+            return Error::new(ErrorKind::Denied, format!("{self} does not let this user connect: {text}; {advice}"));
         }
         if matches!(error.kind(), RedisKind::Parse | RedisKind::UnexpectedReturnType) {
-            return Error::new(ErrorKind::Unsupported, format!("what answers at {self} is not a Redis"));
+            let text = format!("what answers at {self} is not a Redis: correct host and port in the URL");
+            return Error::new(ErrorKind::Unsupported, text);
         }
         if text.contains("DB index is out of range") {
-            return Error::new(ErrorKind::Config, format!("{self} has no db of this number: {text}"));
+            let how = "give a lower one, or raise `databases` in its configuration";
+            return Error::new(ErrorKind::Config, format!("{self} has no db of this number: {text}; {how}"));
         }
         let refused_now = text.contains("max number of clients") || matches!(code, "LOADING" | "MASTERDOWN");
         if refused_now {
-            return Error::new(ErrorKind::Unavailable, format!("{self} refuses connections at the moment: {text}"));
+            let text = format!("{self} refuses connections at the moment: {text}; {advice}");
+            return Error::new(ErrorKind::Unavailable, text);
         }
+        let advice = advice::on_connection(error, &text, self.client.get_connection_info().addr());
         let why =
             if error.is_timeout() { format!("no answer within {:?}", self.settings.connect_timeout) } else { text };
-        Error::new(ErrorKind::Unreachable, format!("can't connect to {self}: {why}"))
+        Error::new(ErrorKind::Unreachable, format!("can't connect to {self}: {why}; {advice}"))
+    }
+
+    /// No connection of the pool became free, or could be made, in time.
+    pub(super) fn no_connection(&self) -> Error {
+        self.connect_failure(&RedisError::from(std::io::Error::from(std::io::ErrorKind::TimedOut)))
     }
 
     /// What a failed call means.
     pub(super) fn call_failure(&self, operation: &str, error: &RedisError) -> Error {
         let kind = failure::kind_of_call(error);
         let text = cause(error);
+        let advice = advice::on_answer(&text);
         let text = match kind {
             ErrorKind::Unknown if error.is_timeout() => {
                 format!(
-                    "no answer from {self} to {operation} within {:?}: it may have happened",
+                    "no answer from {self} to {operation} within {:?}: it may have happened, and is safe to repeat with the \
+                     same id; is the server overloaded, or the network cut?",
                     self.settings.response_timeout
                 )
             }
             ErrorKind::Unknown => {
-                format!("the answer of {self} to {operation} was lost ({text}): it may have happened")
+                format!(
+                    "the answer of {self} to {operation} was lost ({text}): it may have happened, and is safe to repeat with \
+                     the same id; was the server stopped, or the network cut?"
+                )
             }
-            ErrorKind::Denied => format!("{self} does not allow {operation}: {text}"),
-            ErrorKind::Full => format!("{self} is out of memory and refuses {operation}: {text}"),
-            ErrorKind::Unavailable => format!("{self} refuses {operation} at the moment: {text}"),
+            ErrorKind::Denied => format!("{self} does not allow {operation}: {text}; {advice}"),
+            ErrorKind::Full => format!("{self} is out of memory and refuses {operation}: {text}; {advice}"),
+            ErrorKind::Unavailable => format!("{self} refuses {operation} at the moment: {text}; {advice}"),
+            ErrorKind::Corrupt => format!("{operation} failed on {self}: {text}; {advice}"),
             _ => format!("{operation} failed on {self}: {text}"),
         };
         Error::new(kind, text)
@@ -238,8 +265,23 @@ fn cause(error: &RedisError) -> String {
         },
         None => error.to_string(),
     };
-    // It ends up in logs and on terminals: one line, of bounded length.
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(QUOTED_MAX).collect()
+    quoted(&text)
+}
+
+/// A server's words as they can stand in a log and on a terminal, before what is to be done: one line, of bounded length, without
+/// the place in a script that they came from.
+fn quoted(text: &str) -> String {
+    let text = text.split(" script: ").next().unwrap_or_default();
+    // Control characters, and those that end a line or turn a text round without being any.
+    let obeyed = |c: char| c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let mut line: String = text.chars().map(|c| if obeyed(c) { ' ' } else { c }).take(QUOTED_MAX).collect();
+    if text.chars().count() > QUOTED_MAX
+        && let Some(end) = line.rfind(". ")
+    {
+        line.truncate(end);
+    }
+    line.truncate(line.trim_end_matches([' ', '.']).len());
+    line
 }
 
 /// Major and minor of the version that HELLO tells; a fork tells that of the Redis it is compatible with.
@@ -275,5 +317,15 @@ mod tests {
         let refused = refused.expect("refused").to_string();
         assert!(refused.contains("always checked") && !refused.contains("SECRET"), "{refused}");
         assert!(Target::parse("rediss://user:secret@localhost:6379/", Settings::default()).is_ok());
+    }
+
+    #[test]
+    fn a_servers_words_are_one_line_of_whole_sentences() {
+        assert_eq!(quoted("ERR no\r\n\u{1b}[31mred\u{202e}"), "ERR no   [31mred");
+        let in_script = "OOM command not allowed when used memory > 'maxmemory'. script: 0f3a, on @user_script:176.";
+        assert_eq!(quoted(in_script), "OOM command not allowed when used memory > 'maxmemory'");
+        let long = format!("MISCONF It can't save. {}", "Look at the log ".repeat(20));
+        assert_eq!(quoted(&long), "MISCONF It can't save");
+        assert_eq!(quoted(&"x".repeat(1000)).len(), QUOTED_MAX);
     }
 }

@@ -102,7 +102,7 @@ impl Store {
             "STALE" => return Ok(Err(Refusal::Stale)),
             _ => return Err(answer.unknown()),
         };
-        let (now_us, wait_us, timer_ms, more) = (answer.count()?, answer.int()?, answer.count()?, answer.int()? == 1);
+        let (now_us, wait_us, timer_ms, more) = (answer.count()?, answer.int()?, answer.instant()?, answer.int()? == 1);
         let solo = answer.bytes()?.try_into().ok();
         let settled = packed.read("claim", &answer.bytes()?)?;
         let (ids, records) = (answer.bytes()?, answer.list()?);

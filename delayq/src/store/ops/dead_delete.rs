@@ -12,6 +12,10 @@ impl Store {
     /// The call failed; it may be repeated.
     pub async fn dead_delete(&self, shard: &Shard, ids: &[Vec<u8>]) -> Result<Vec<bool>, Error> {
         let mut answer = self.call(&DEAD_DELETE, shard.all(None), ids).await?.require("OK")?;
-        Ok(answer.bytes()?.iter().map(|letter| *letter == b'o').collect())
+        answer.letters(ids.len(), |letter| match letter {
+            b'o' => Some(true),
+            b'n' => Some(false),
+            _ => None,
+        })
     }
 }

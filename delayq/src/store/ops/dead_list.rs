@@ -65,7 +65,7 @@ impl Store {
         while answer.len() > 0 {
             rows.push(DeadRow {
                 id: answer.bytes()?,
-                died_ms: answer.score_ms()?,
+                died_ms: answer.instant()?,
                 record: answer.bytes()?,
                 note: answer.bytes()?,
             });

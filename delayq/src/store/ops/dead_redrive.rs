@@ -24,16 +24,12 @@ impl Store {
     /// The call failed. If it may have happened, a letter that is repeated answers [`Redriven::NotDead`].
     pub async fn dead_redrive(&self, shard: &Shard, ids: &[Vec<u8>]) -> Result<Vec<Redriven>, Error> {
         let mut answer = self.call(&DEAD_REDRIVE, shard.all(None), ids).await?.require("OK")?;
-        let letters = answer.bytes()?;
-        letters
-            .iter()
-            .map(|letter| match letter {
-                b'o' => Ok(Redriven::Waits),
-                b'n' => Ok(Redriven::NotDead),
-                b'u' => Ok(Redriven::Conflict),
-                b'm' => Ok(Redriven::Unreadable),
-                _ => Err(answer.unknown()),
-            })
-            .collect()
+        answer.letters(ids.len(), |letter| match letter {
+            b'o' => Some(Redriven::Waits),
+            b'n' => Some(Redriven::NotDead),
+            b'u' => Some(Redriven::Conflict),
+            b'm' => Some(Redriven::Unreadable),
+            _ => None,
+        })
     }
 }

@@ -37,7 +37,7 @@ impl Store {
         let mut answer = self.call(&DONE_LIST, shard.all(None), &args).await?.require("OK")?;
         let mut rows = Vec::with_capacity(answer.len() / 3);
         while answer.len() > 0 {
-            rows.push(DoneRow { id: answer.bytes()?, until_ms: answer.score_ms()?, record: answer.bytes()?.into() });
+            rows.push(DoneRow { id: answer.bytes()?, until_ms: answer.instant()?, record: answer.bytes()?.into() });
         }
         Ok(rows)
     }

@@ -65,7 +65,7 @@ impl Store {
         while answer.len() > 0 {
             rows.push(DueRow {
                 id: answer.bytes()?,
-                due_ms: answer.score_ms()?,
+                due_ms: answer.instant()?,
                 priority: answer.priority()?,
                 record: answer.bytes()?.into(),
             });

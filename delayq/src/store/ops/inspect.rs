@@ -83,6 +83,6 @@ impl Store {
             "NONE" => return Ok(Found::None),
             _ => return Err(answer.unknown()),
         };
-        Ok(Found::Job { place, at_ms: answer.count()?, record: answer.bytes()?.into(), note: answer.bytes()? })
+        Ok(Found::Job { place, at_ms: answer.instant()?, record: answer.bytes()?.into(), note: answer.bytes()? })
     }
 }

@@ -24,7 +24,11 @@ impl Store {
         let _now = answer.count()?;
         let mut sessions = Vec::with_capacity(answer.len() / 2);
         while answer.len() > 0 {
-            sessions.push(Session { id: answer.id()?, expires_ms: answer.count()? });
+            let (id, expires_ms) = (answer.bytes()?, answer.instant()?);
+            // What is no id is no session: a beat puts it aside.
+            if let Ok(id) = id.try_into() {
+                sessions.push(Session { id, expires_ms });
+            }
         }
         Ok(sessions)
     }

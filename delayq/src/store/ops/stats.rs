@@ -93,7 +93,9 @@ impl Store {
 impl Stats {
     /// Records that are in no state: more than passing ones are an alarm.
     pub fn orphans(&self) -> i64 {
-        let places = self.waiting + self.running + self.dead + self.done;
-        self.records as i64 - places as i64
+        // Wider than any count that may come: a sum of them must not overflow.
+        let places: i128 = [self.waiting, self.running, self.dead, self.done].map(i128::from).iter().sum();
+        let orphans = i128::from(self.records) - places;
+        i64::try_from(orphans).unwrap_or(if orphans < 0 { i64::MIN } else { i64::MAX })
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::script::WORKERS;
-use super::super::{SessionId, Shard, Store};
+use super::super::{SessionId, Shard, Store, reply};
 use crate::error::Error;
 
 /// What a worker says of itself with its signs of life. Releases may differ: what one doesn't know it passes over, what is missing
@@ -55,6 +55,9 @@ impl Store {
     pub async fn workers(&self, shard: &Shard, sessions: &[SessionId]) -> Result<(u64, Vec<WorkerRow>), Error> {
         let mut answer = self.call(&WORKERS, shard.all_and_held(sessions), sessions).await?.require("OK")?;
         let now_ms = answer.count()?;
+        if answer.len() != sessions.len() * 3 {
+            return Err(reply::odd("workers", "another number of sessions"));
+        }
         let mut rows = Vec::with_capacity(sessions.len());
         for session in sessions {
             let (expires_ms, held, report) = (answer.int()?, answer.count()?, answer.bytes()?);

@@ -1,0 +1,272 @@
+//! B25 to B31: how long a job is somebody's, and what of handlers that don't end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use delayq::store::ops::Rescue;
+use delayq::{Client, DeadReason, Job, JobContext, JobResult, JobStatus, Worker, delayed_job};
+use delayq_redis_fixture::RedisServer;
+use delayq_tests::store_kit::{World, job};
+use delayq_tests::{PATIENCE, eventually, server_and_client, soon};
+use futures_util::future::join_all;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::kit::{
+    Act, FIELD, LEASE, SLACK, Stage, Tell, child, conserved, field, harmless, letter, numbers, send_all, sessions,
+    settled, steady, tell, world,
+};
+
+/// How a [`Long`] spends its time.
+#[delayq::payload]
+#[derive(Debug, Clone, Copy)]
+enum Spends {
+    /// It sleeps, as a future should.
+    Asleep,
+    /// It is never done, and lets others work all the time.
+    Yielding,
+    /// On a thread for such work.
+    OnItsThread,
+    /// On the thread that others need too.
+    OnTheRuntimes,
+}
+
+/// Takes longer than a lease, and is allowed to.
+#[delayed_job(name = "long", version = 1, queue = "field", timeout = "1m")]
+#[derive(Debug, Clone)]
+struct Long {
+    n: u64,
+    ms: u64,
+    spends: Spends,
+}
+
+impl Job for Long {
+    async fn run(self, cx: JobContext) -> JobResult {
+        tell(self.n, &cx)?;
+        let time = Duration::from_millis(self.ms);
+        match self.spends {
+            Spends::Asleep => tokio::time::sleep(time).await,
+            Spends::Yielding => {
+                let started = Instant::now();
+                while started.elapsed() < time {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            }
+            Spends::OnItsThread => tokio::task::spawn_blocking(move || std::thread::sleep(time)).await?,
+            Spends::OnTheRuntimes => std::thread::sleep(time),
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b25_a_run_of_five_leases_keeps_its_job() {
+    let (server, client) = server_and_client().await;
+    let mut stage = Stage::team(2, &client, |worker| worker.concurrency(20));
+    sessions(&client, FIELD, 2).await;
+    let ms = 5 * LEASE.as_millis() as u64;
+    let spends = |n: u64| [Spends::Asleep, Spends::Yielding, Spends::OnItsThread][n as usize % 3];
+    send_all(client.enqueue(), (0..12).map(|n| Long { n, ms, spends: spends(n) })).await;
+    let runs = stage.take(12).await;
+    assert!(numbers(&runs).into_iter().eq(0..12) && runs.iter().all(|ran| ran.attempt == 1), "{runs:?}");
+    settled(&client, FIELD, 12).await;
+    assert!(stage.stop().await.is_empty(), "one start each");
+    let stats = client.stats(FIELD).await.unwrap();
+    assert_eq!((stats.crashed_total, stats.retried_total, stats.dead_total), (0, 0, 0));
+    conserved(&server, FIELD).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b26_a_process_that_was_asked_to_end_keeps_its_job_until_it_is_done() {
+    let (server, client) = server_and_client().await;
+    let mut ending = child(&server.url(), "crash", LEASE);
+    ending.says("ready").await;
+    client.enqueue().send(steady(1, 4 * LEASE.as_millis() as u64)).await.unwrap();
+    ending.says("start 1 1").await;
+    let stage = Stage::team(2, &client, harmless);
+    sessions(&client, "crash", 3).await;
+    ending.signal("TERM");
+    assert_eq!(ending.rest().await, ["end 1", "ended"]);
+    settled(&client, "crash", 1).await;
+    assert!(stage.stop().await.is_empty(), "a second start");
+    let stats = client.stats("crash").await.unwrap();
+    assert_eq!((stats.crashed_total, stats.retried_total, stats.sessions), (0, 0, 0));
+    conserved(&server, "crash").await;
+}
+
+/// A worker that went silent: its job is its own until its lease is over by the store's clock, and anybody's from then on.
+async fn leased_and_then_not(server: &RedisServer, lease: Duration) {
+    let world = World::on(server).await;
+    world.create(&[job(1)]).await;
+    // Somebody else lives, and beats: there is no outage.
+    let other = world.open().await;
+    let before_ms = world.now_ms().await;
+    let mut silent = world.open_for(lease).await;
+    silent.take_one().await;
+    let expires_ms = world.score("sessions", silent.id).await.unwrap();
+    let opened_ms = expires_ms - lease.as_millis() as u64;
+    assert!((before_ms..=world.now_ms().await).contains(&opened_ms), "a moment, not a length: {expires_ms}");
+    let mut last_alive_ms = 0;
+    loop {
+        let before_ms = world.now_ms().await;
+        let listed = other.beat().await.lost.contains(&silent.id);
+        let rescue = world.store.rescue(&world.shard, &silent.id, 10).await.unwrap();
+        let after_ms = world.now_ms().await;
+        if rescue == Rescue::Alive {
+            assert!(!listed && before_ms < expires_ms, "still leased at {before_ms}, though it ended at {expires_ms}");
+            last_alive_ms = after_ms;
+        } else {
+            assert!(after_ms >= expires_ms, "given away at {after_ms}, before {expires_ms}");
+            assert!(matches!(rescue, Rescue::Took { given_back: 1, .. }), "{rescue:?}");
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(last_alive_ms > opened_ms + lease.as_millis() as u64 / 2, "nobody looked while it was leased");
+    world.assert_conserved().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b28_a_lost_workers_job_is_leased_until_its_lease_is_over_and_then_recoverable() {
+    let server = RedisServer::start().unwrap();
+    join_all([500, 900, 1500].map(|ms| leased_and_then_not(&server, Duration::from_millis(ms)))).await;
+}
+
+/// Ignores that its time is over.
+#[delayed_job(name = "stuck", version = 1, queue = "field", max_retries = 0, timeout = "300ms")]
+struct Stuck {
+    n: u64,
+    how: Spends,
+}
+
+/// Set when the stuck may go on: their threads must end before the test does.
+struct Release(Arc<AtomicBool>);
+
+impl Job for Stuck {
+    async fn run(self, cx: JobContext) -> JobResult {
+        tell(self.n, &cx)?;
+        let released = cx.data::<Release>()?.0.clone();
+        let stuck = move || {
+            // As good as for ever, but for a test that failed meanwhile.
+            let started = Instant::now();
+            while !released.load(Ordering::Relaxed) && started.elapsed() < PATIENCE {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        };
+        match self.how {
+            Spends::OnTheRuntimes => stuck(),
+            Spends::OnItsThread => tokio::task::spawn_blocking(stuck).await?,
+            Spends::Asleep | Spends::Yielding => std::future::pending().await,
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b30_a_handler_that_ignores_its_timeout_fails_then_and_holds_up_nobody() {
+    let (server, client) = server_and_client().await;
+    let released = Arc::new(AtomicBool::new(false));
+    let grace = Duration::from_millis(300);
+    let mut stage = Stage::with(&client, |worker| worker.data(Release(released.clone())).concurrency(1).grace(grace));
+    for (n, how) in (0..).zip([Spends::OnItsThread, Spends::Asleep, Spends::OnItsThread]) {
+        let stuck = client.enqueue().send(Stuck { n, how }).await.unwrap();
+        let started = stage.next().await;
+        assert_eq!(started.n, n);
+        client.enqueue().send(field(100, Act::Pass)).await.unwrap();
+        let next = stage.next().await;
+        let held = next.at - started.at;
+        // The place is free when the attempt has failed, though the thread is not.
+        assert!(next.n == 100 && held >= Duration::from_millis(300), "{held:?}");
+        assert!(held < Duration::from_millis(300) + SLACK, "{held:?}");
+        let letter = letter(&client, FIELD, stuck.id()).await;
+        assert_eq!((letter.reason, letter.attempts), (Some(DeadReason::RetriesExhausted), 1));
+        assert_eq!(letter.error, "the run timed out after 300ms");
+    }
+    settled(&client, FIELD, 3).await;
+    // One more runs when the worker is asked to end: its thread keeps nobody waiting beyond the grace.
+    client.enqueue().send(Stuck { n: 9, how: Spends::OnItsThread }).await.unwrap();
+    assert_eq!(stage.next().await.n, 9);
+    let asked = Instant::now();
+    assert!(stage.stop().await.is_empty());
+    assert!(asked.elapsed() < grace + SLACK, "{:?}", asked.elapsed());
+    released.store(true, Ordering::Relaxed);
+    conserved(&server, FIELD).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn b30_a_handler_that_blocks_its_thread_keeps_no_worker_from_ending() {
+    let (server, client) = server_and_client().await;
+    let released = Arc::new(AtomicBool::new(false));
+    let grace = Duration::from_millis(300);
+    let mut stage = Stage::with(&client, |worker| worker.data(Release(released.clone())).grace(grace));
+    let stuck = client.enqueue().send(Stuck { n: 1, how: Spends::OnTheRuntimes }).await.unwrap();
+    assert_eq!(stage.next().await.n, 1);
+    let asked = Instant::now();
+    assert!(stage.stop().await.is_empty());
+    // The grace, and a second in which it could have been stopped.
+    assert!(asked.elapsed() < grace + Duration::from_secs(1) + SLACK, "{:?}", asked.elapsed());
+    released.store(true, Ordering::Relaxed);
+    let status = stuck.status().await.unwrap();
+    assert!(matches!(status, JobStatus::Waiting { attempts: 0, .. }), "it is not in limbo: {status:?}");
+    let stats = client.stats(FIELD).await.unwrap();
+    assert_eq!((stats.sessions, stats.running), (0, 0));
+    conserved(&server, FIELD).await;
+}
+
+/// A worker on a runtime of its own, on a thread of its own.
+fn apart(
+    url: String,
+    queue: &'static str,
+    mut runtime: tokio::runtime::Builder,
+    tell: Tell,
+    stop: oneshot::Receiver<()>,
+) -> std::thread::JoinHandle<()> {
+    std::thread::spawn(move || {
+        runtime.enable_all().build().unwrap().block_on(async {
+            let client = Client::connect(&url).await.unwrap();
+            let worker = Worker::new(client).queues([queue]).lease(LEASE).data::<Tell>(tell);
+            let stopped = async {
+                let _ = stop.await;
+            };
+            worker.run_until(stopped).await.unwrap();
+        });
+    })
+}
+
+/// A handler blocks the only thread of this runtime for four leases, and keeps its job.
+async fn blocked(queue: &'static str, runtime: tokio::runtime::Builder) {
+    let (server, client) = server_and_client().await;
+    let (tell, mut heard) = mpsc::unbounded_channel();
+    let (stop, stopped) = oneshot::channel();
+    let thread = apart(server.url(), queue, runtime, tell, stopped);
+    let job = Long { n: 1, ms: 4 * LEASE.as_millis() as u64, spends: Spends::OnTheRuntimes };
+    client.enqueue().queue(queue).send(job).await.unwrap();
+    assert_eq!(soon("its start", heard.recv()).await.unwrap().attempt, 1);
+    let stage = Stage::with(&client, |worker| worker.queues([queue]));
+    sessions(&client, queue, 2).await;
+    // All the while its lease is renewed, by a thread that no handler can block.
+    let world = world(&server, queue).await;
+    let mut looked = 0;
+    eventually("its end", || {
+        looked += 1;
+        async {
+            let stats = client.stats(queue).await.unwrap();
+            assert_eq!((stats.crashed_total, stats.retried_total), (0, 0));
+            (stats.done_total == 1).then_some(())
+        }
+    })
+    .await;
+    assert!(looked > 10);
+    assert!(stage.stop().await.is_empty(), "it was given to another");
+    drop(stop);
+    tokio::task::spawn_blocking(move || thread.join().unwrap()).await.unwrap();
+    assert!(heard.try_recv().is_err());
+    world.assert_conserved().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b31_a_handler_that_blocks_its_whole_runtime_keeps_its_lease() {
+    let mut one_of_many = tokio::runtime::Builder::new_multi_thread();
+    one_of_many.worker_threads(1);
+    tokio::join!(blocked("alone", tokio::runtime::Builder::new_current_thread()), blocked("pool", one_of_many));
+}
