@@ -309,3 +309,9 @@ pub(crate) fn quiet_panics() {
         }));
     });
 }
+
+/// Waits until somebody waits for the baton: whoever claims has done so.
+pub(crate) async fn listened_to(server: &RedisServer) {
+    let listens = || server.command(&["CLIENT", "LIST"]).unwrap().contains("cmd=bzpopmin");
+    eventually("somebody listens", || async { listens().then_some(()) }).await;
+}
