@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use delayq::engine::Reply;
 use delayq::limits::{DUE_MAX_MS, LEASE_DEFAULT};
 use delayq::store::ops::NewJob;
-use delayq::{CancelOutcome, Client, ErrorKind, JobHandle, JobId, JobStatus, When};
+use delayq::{CancelOutcome, Client, ErrorKind, JobHandle, JobId, JobStatus, JobType, RawJob, When};
 use delayq_redis_fixture::RedisServer;
 use delayq_redis_fixture::proxy::{Blow, End, Proxy};
 use delayq_tests::store_kit::{Value, With, World, id, job, kind};
@@ -359,13 +359,15 @@ async fn b08_a_claim_whose_answer_is_lost_leaves_the_next_due_time_watched() {
     stage.next().await;
     for n in 1..=4 {
         listened_to(&server).await;
-        client.schedule(Duration::from_millis(700)).send(field(n, Act::Pass)).await.unwrap();
-        watched(&server, FIELD).await;
-        // The claim that ends this one, which is too late to be run, makes its worker the watcher of the other: the answer would say so.
+        // Both in one call. The claim that ends the first, which is too late to be run, makes its worker the watcher of the second:
+        // the answer would say so.
         proxy.strike(Blow::Reply { keep: 0, end: End::Close }, &[script("claim")], 1);
         let now = client.stats(FIELD).await.unwrap().now;
-        let late = client.schedule_at(now - Duration::from_secs(9)).expires_in(Duration::from_millis(1));
-        late.send(field(10 * n, Act::Pass)).await.unwrap();
+        let raw = |n| RawJob::new(Field::NAME, 1, serde_json::to_vec(&field(n, Act::Pass)).unwrap());
+        let late = raw(10 * n).at(now - Duration::from_secs(9)).expires_in(Duration::from_millis(1));
+        for sent in client.send_raw(FIELD, vec![late, raw(n).at(Duration::from_millis(700))]).await {
+            sent.unwrap();
+        }
         let ran = stage.next().await;
         assert!(ran.n == n && ran.lateness < SLACK, "{ran:?}");
         assert_eq!((proxy.struck(), client.stats(FIELD).await.unwrap().expired_total), (n, n));
