@@ -58,6 +58,8 @@ pub const SEARCH_SCAN_DEFAULT: usize = 10_000;
 pub const SEARCH_SCAN_MAX: usize = 1_000_000;
 /// How many instants one forecast may ask about.
 pub const FORECAST_MAX: usize = 500;
+/// How many names of queues are listed in all.
+pub const QUEUES_LISTED_MAX: usize = 100_000;
 /// How many names of queues one call lists.
 pub const QUEUES_PAGE_MAX: usize = 1000;
 /// The longest name of a worker, in bytes.

@@ -65,6 +65,10 @@ fn stats(fields: &BTreeMap<Vec<u8>, Vec<u8>>) -> Stats {
             continue;
         }
         let name = String::from_utf8_lossy(field);
+        if name.starts_with("mark_") || name.starts_with("worker:") {
+            // For whoever looks on: no rule depends on them.
+            continue;
+        }
         match &*name {
             "schema" => stats.schema = Some(number(value)),
             "shards" => stats.shards = Some(number(value)),
@@ -100,10 +104,10 @@ pub(crate) fn state(dump: &Dump) -> State {
     for (name, value) in &dump.0 {
         match (name.as_str(), value) {
             ("jobs", Value::Hash(fields)) => {
-                state.jobs = fields.iter().map(|(id, r)| (job_of(id), record(r))).collect()
+                state.jobs = fields.iter().map(|(id, r)| (job_of(id), record(r))).collect();
             }
             ("error", Value::Hash(fields)) => {
-                state.notes = fields.iter().map(|(id, n)| (job_of(id), note(n))).collect()
+                state.notes = fields.iter().map(|(id, n)| (job_of(id), note(n))).collect();
             }
             ("unique", Value::Hash(fields)) => {
                 let lock = |entry: &Vec<u8>| Lock { owner: job_of(&entry[..16]), until: be(&entry[16..]) };
@@ -114,13 +118,13 @@ pub(crate) fn state(dump: &Dump) -> State {
                 state.sessions = scores.iter().map(|(id, ends)| (id[0], *ends as u64)).collect();
             }
             ("dead", Value::Sorted(scores)) => {
-                state.dead = scores.iter().map(|(id, at)| (job_of(id), *at as u64)).collect()
+                state.dead = scores.iter().map(|(id, at)| (job_of(id), *at as u64)).collect();
             }
             ("done", Value::Sorted(scores)) => {
-                state.done = scores.iter().map(|(id, at)| (job_of(id), *at as u64)).collect()
+                state.done = scores.iter().map(|(id, at)| (job_of(id), *at as u64)).collect();
             }
             ("tombs", Value::Sorted(scores)) => {
-                state.tombs = scores.iter().map(|(id, at)| (job_of(id), tomb(*at))).collect()
+                state.tombs = scores.iter().map(|(id, at)| (job_of(id), tomb(*at))).collect();
             }
             ("wake", Value::Sorted(scores)) => state.wake = scores.get(&b"m"[..]).map(|due| *due as u64),
             (name, Value::Sorted(scores)) if name.starts_with("due:") => {
