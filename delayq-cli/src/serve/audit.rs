@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::problem::Problem;
 use super::roles::Caller;
 use crate::failure::{Failure, Outcome};
-use crate::output::remark;
+use crate::output::{escaped, remark};
 
 /// Where changes are written down: a file, or standard error.
 #[derive(Debug)]
@@ -64,13 +64,14 @@ impl Audit {
     }
 
     fn write(&self, caller: &Caller, event: &'static str, queue: Option<&str>, what: &str) -> io::Result<()> {
+        let queue = queue.map(shown);
         let line = Line {
             at: Timestamp::now().to_string(),
             user: &caller.who,
             pid: std::process::id(),
             command: "serve",
             event,
-            queue,
+            queue: queue.as_deref(),
             what,
             operation: caller.operation,
             from: caller.from.to_string(),
@@ -86,5 +87,24 @@ impl Audit {
             }
         }
         Ok(())
+    }
+}
+
+/// A name as somebody gave it, who may have given anything: no longer than a name is, and with nothing that a terminal obeys.
+pub(super) fn shown(name: &str) -> String {
+    let short: String = name.chars().take(delayq::limits::NAME_BYTES_MAX).collect();
+    escaped(&short).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s16_names_of_any_kind_are_short_and_inert_in_the_log() {
+        assert_eq!(shown("orders"), "orders");
+        assert_eq!(shown(&"x".repeat(1_000_000)).len(), delayq::limits::NAME_BYTES_MAX);
+        let hostile = shown("a\r\nb\u{1b}[2J\u{9b}31m\u{202e}");
+        assert!(!hostile.contains(|c: char| c.is_control() || c == '\u{202e}'), "{hostile:?}");
     }
 }

@@ -1,6 +1,6 @@
 //! Bearer tokens: where they come from, and whose one is.
 
-use std::env;
+use std::env::{self, VarError};
 use std::fs;
 use std::path::Path;
 
@@ -18,11 +18,10 @@ const DIFFERENT_MIN: usize = 8;
 /// How many tokens there may be.
 const TOKENS_MAX: usize = 1000;
 
-/// The hashes of the tokens; the tokens themselves are forgotten.
-#[derive(Clone, Default)]
+/// The hashes of the tokens; the tokens themselves are not kept.
+#[derive(Default)]
 pub(super) struct Tokens(Vec<Known>);
 
-#[derive(Clone)]
 struct Known {
     role: Role,
     hash: [u8; 32],
@@ -39,15 +38,18 @@ impl Tokens {
             if let Some(path) = file {
                 let text = fs::read_to_string(path)
                     .map_err(|error| Failure::Usage(format!("tokens can't be read from {}: {error}", path.display())))?;
-                let before = tokens.0.len();
                 let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
                 tokens.add(role, lines, &path.display().to_string())?;
-                if tokens.0.len() == before {
-                    return Err(Failure::Usage(format!("{} has no token: put one in each line", path.display())));
-                }
             }
-            if let Ok(text) = env::var(variable) {
-                tokens.add(role, text.split(|c: char| c == ',' || c.is_whitespace()).filter(|token| !token.is_empty()), variable)?;
+            match env::var(variable) {
+                Ok(text) => {
+                    let all = text.split(|c: char| c == ',' || c.is_whitespace()).filter(|token| !token.is_empty());
+                    tokens.add(role, all, variable)?;
+                }
+                Err(VarError::NotPresent) => {}
+                Err(VarError::NotUnicode(_)) => {
+                    return Err(Failure::Usage(format!("{variable} is no text: use hexadecimal digits")));
+                }
             }
         }
         Ok(tokens)
@@ -55,7 +57,9 @@ impl Tokens {
 
     fn add<'a>(&mut self, role: Role, all: impl Iterator<Item = &'a str>, source: &str) -> Outcome {
         let usage = |text: String| Err(Failure::Usage(text));
+        let mut count = 0;
         for (nth, token) in all.enumerate() {
+            count = nth + 1;
             let which = format!("token {} of {source}", nth + 1);
             if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
                 return usage(format!("{which} has characters that a header field can't have: use hexadecimal digits"));
@@ -76,6 +80,10 @@ impl Tokens {
                 Some(_) => {}
                 None => self.0.push(Known { role, hash }),
             }
+        }
+        // Whoever names a place for tokens means to have some: without any the service would be open to this machine.
+        if count == 0 {
+            return usage(format!("{source} has no token: put one in, or don't name it"));
         }
         if self.0.len() > TOKENS_MAX {
             return usage(format!("there are more than {TOKENS_MAX} tokens: each request is compared with all of them"));

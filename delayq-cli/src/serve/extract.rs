@@ -56,19 +56,22 @@ impl<S: Send + Sync> FromRequestParts<S> for Id {
     }
 }
 
-/// A body that is JSON, with no key twice in any of its objects.
-#[derive(Debug)]
-pub(super) struct Json(Bytes);
+/// A body that is JSON, with no key twice in any of its objects. Payloads are in it: there is no `Debug`.
+pub(super) struct Json {
+    bytes: Bytes,
+    /// How many items it has, where it is a list.
+    items: Option<usize>,
+}
 
 impl Json {
     /// What the body says.
     pub(super) fn read<'a, T: Deserialize<'a>>(&'a self) -> Result<T, Problem> {
-        serde_json::from_slice(&self.0).map_err(|error| Problem::bad_request(error.to_string()))
+        serde_json::from_slice(&self.bytes).map_err(|error| Problem::bad_request(error.to_string()))
     }
 
-    /// Whether it is a list.
-    pub(super) fn is_list(&self) -> bool {
-        self.0.trim_ascii_start().first() == Some(&b'[')
+    /// How many items it has, where it is a list: known before any of them takes memory.
+    pub(super) fn items(&self) -> Option<usize> {
+        self.items
     }
 }
 
@@ -88,8 +91,8 @@ impl FromRequest<App> for Json {
         }
         let bytes = tokio::time::timeout(app.bounds.patience, whole(body, limit));
         let bytes = bytes.await.unwrap_or_else(|_| Err(Problem::too_slow()))?;
-        serde_json::from_slice::<Strict>(&bytes).map_err(|error| Problem::bad_request(error.to_string()))?;
-        Ok(Json(bytes))
+        let Strict(items) = serde_json::from_slice(&bytes).map_err(|error| Problem::bad_request(error.to_string()))?;
+        Ok(Json { bytes, items })
     }
 }
 
@@ -114,8 +117,8 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 /// Any JSON, looked through: no key twice, and no deeper than serde_json goes, 127 levels, which is what a handler can
-/// read again.
-struct Strict;
+/// read again. Of a list the number of its items.
+struct Strict(Option<usize>);
 
 impl<'de> Deserialize<'de> for Strict {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Strict, D::Error> {
@@ -133,32 +136,35 @@ impl<'de> Visitor<'de> for Look {
     }
 
     fn visit_bool<E>(self, _: bool) -> Result<Strict, E> {
-        Ok(Strict)
+        Ok(Strict(None))
     }
 
     fn visit_i64<E>(self, _: i64) -> Result<Strict, E> {
-        Ok(Strict)
+        Ok(Strict(None))
     }
 
     fn visit_u64<E>(self, _: u64) -> Result<Strict, E> {
-        Ok(Strict)
+        Ok(Strict(None))
     }
 
     fn visit_f64<E>(self, _: f64) -> Result<Strict, E> {
-        Ok(Strict)
+        Ok(Strict(None))
     }
 
     fn visit_str<E>(self, _: &str) -> Result<Strict, E> {
-        Ok(Strict)
+        Ok(Strict(None))
     }
 
     fn visit_unit<E>(self) -> Result<Strict, E> {
-        Ok(Strict)
+        Ok(Strict(None))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Strict, A::Error> {
-        while list.next_element::<Strict>()?.is_some() {}
-        Ok(Strict)
+        let mut items = 0;
+        while list.next_element::<Strict>()?.is_some() {
+            items += 1;
+        }
+        Ok(Strict(Some(items)))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Strict, A::Error> {
@@ -170,7 +176,7 @@ impl<'de> Visitor<'de> for Look {
                 return Err(de::Error::custom(format_args!("the key {shown:?} is there twice")));
             }
         }
-        Ok(Strict)
+        Ok(Strict(None))
     }
 }
 
@@ -207,6 +213,14 @@ mod tests {
         for bad in ["", "{", "[1,]", "{a:1}", "NaN", "\"\\ud800\"", "1 2", "'a'"] {
             assert!(strict(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn s13_items_are_counted_before_they_are_read() {
+        let items = |text| serde_json::from_str::<Strict>(text).map(|Strict(items)| items).unwrap_or_default();
+        assert_eq!(items("[]"), Some(0));
+        assert_eq!(items("[{\"a\":[1,2,3]},[4,5],6]"), Some(3));
+        assert_eq!(items("{\"a\":[1,2,3]}"), None);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::App;
+use super::audit;
 use super::extract::{self, Id, Json, Params, clamped};
 use super::limits::BATCH_MAX;
 use super::problem::Problem;
@@ -23,8 +24,8 @@ use crate::time;
 /// How many jobs a page has unless the query says so.
 const PAGE: usize = 50;
 
-/// A job as it is sent.
-#[derive(Debug, Deserialize)]
+/// A job as it is sent. Its payload is in it: there is no `Debug`.
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NewJob<'a> {
     name: String,
@@ -68,11 +69,14 @@ struct Sent {
 
 /// `POST /api/v1/jobs`: one job, or a list of them.
 pub(super) async fn enqueue(State(app): State<App>, caller: Caller, body: Json) -> Result<Response, Problem> {
-    let is_list = body.is_list();
-    let new: Vec<NewJob<'_>> = if is_list { body.read()? } else { vec![body.read()?] };
-    if new.is_empty() || new.len() > BATCH_MAX {
-        return Err(Problem::bad_request(format!("a list has 1 to {BATCH_MAX} jobs, this one has {}", new.len())));
-    }
+    let is_list = body.items().is_some();
+    let new: Vec<NewJob<'_>> = match body.items() {
+        None => vec![body.read()?],
+        Some(1..=BATCH_MAX) => body.read()?,
+        Some(count) => {
+            return Err(Problem::bad_request(format!("a list has 1 to {BATCH_MAX} jobs, this one has {count}")));
+        }
+    };
     let mut ready = Vec::with_capacity(new.len());
     for (nth, job) in new.into_iter().enumerate() {
         ready.push(made(job).map_err(|why| {
@@ -133,7 +137,7 @@ fn answer_list(sent: Answers) -> Result<Response, Problem> {
 
 /// For the audit log: which jobs, none of their payloads.
 fn listed(jobs: &[Ready]) -> String {
-    jobs.iter().map(|job| format!("{} {}", job.id, job.name)).collect::<Vec<_>>().join(", ")
+    jobs.iter().map(|job| format!("{} {}", job.id, audit::shown(&job.name))).collect::<Vec<_>>().join(", ")
 }
 
 fn told(sent: &Answers) -> String {

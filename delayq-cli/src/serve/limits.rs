@@ -16,12 +16,16 @@ pub(super) const BATCH_MAX: usize = 1000;
 pub(super) const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// How many fields a head may have.
 pub(super) const HEADERS_MAX: usize = 64;
-/// How many queues the metrics tell of: each is a dozen series.
-pub(super) const METRIC_QUEUES_MAX: usize = 500;
-/// How many queues are asked about at once.
+/// How many queues one request asks the store about: a page of them, the metrics, the search for an id.
+pub(super) const QUEUES_MAX: usize = 500;
+/// How many of them are asked about at once.
 pub(super) const AT_ONCE: usize = 16;
+/// How many changes are under way at once. One whose client left goes on, so it isn't bounded by the connections.
+pub(super) const CHANGES_MAX: u32 = 1024;
 /// How many client addresses are told apart.
 const ADDRESSES_MAX: usize = 10_000;
+/// How often those that say nothing any more are looked for: it takes a look at each.
+const SWEEP: Duration = Duration::from_secs(1);
 /// The smallest limit of a body that is good for anything.
 const BODY_BYTES_MIN: usize = 1024;
 /// The largest: a body is held in memory.
@@ -72,7 +76,13 @@ impl Bounds {
 pub(super) struct Rate {
     /// Zero for any number.
     a_second: f64,
-    buckets: Mutex<HashMap<IpAddr, Bucket>>,
+    buckets: Mutex<Buckets>,
+}
+
+#[derive(Debug, Default)]
+struct Buckets {
+    all: HashMap<IpAddr, Bucket>,
+    swept: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -96,16 +106,20 @@ impl Rate {
             bucket.left + now.saturating_duration_since(bucket.at).as_secs_f64() * self.a_second >= most
         };
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let Buckets { all, swept } = &mut *buckets;
         let mut address = network(address);
-        if buckets.len() >= ADDRESSES_MAX && !buckets.contains_key(&address) {
-            // A full bucket says nothing.
-            buckets.retain(|_, bucket| !full(bucket));
-            if buckets.len() >= ADDRESSES_MAX {
+        if all.len() >= ADDRESSES_MAX && !all.contains_key(&address) {
+            if swept.is_none_or(|swept| now.saturating_duration_since(swept) >= SWEEP) {
+                *swept = Some(now);
+                // A full bucket says nothing.
+                all.retain(|_, bucket| !full(bucket));
+            }
+            if all.len() >= ADDRESSES_MAX {
                 // Those who come when there are too many share one.
                 address = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
             }
         }
-        let bucket = buckets.entry(address).or_insert(Bucket { left: most, at: now });
+        let bucket = all.entry(address).or_insert(Bucket { left: most, at: now });
         let since = now.saturating_duration_since(bucket.at).as_secs_f64();
         bucket.left = (bucket.left + since * self.a_second).min(most);
         bucket.at = now;
@@ -156,7 +170,7 @@ mod tests {
         for n in 0..2 * ADDRESSES_MAX as u32 {
             let _ = rate.take(address(n), start);
         }
-        assert!(rate.buckets.lock().expect("no panic").len() <= ADDRESSES_MAX + 1);
+        assert!(rate.buckets.lock().expect("no panic").all.len() <= ADDRESSES_MAX + 1);
         assert!(rate.take(address(u32::MAX), start).is_err(), "those who come too late share one");
         assert_eq!(rate.take(address(u32::MAX), start + Duration::from_secs(5)), Ok(()), "until old ones are full");
     }

@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 use tokio::time::Sleep;
 use tower::Service;
 
-use super::limits::{Bounds, HEAD_BYTES_MAX, HEADERS_MAX};
+use super::limits::{Bounds, CHANGES_MAX, HEAD_BYTES_MAX, HEADERS_MAX};
 use crate::failure::{Failure, Outcome};
 use crate::output::remark;
 
@@ -36,7 +36,7 @@ pub(super) async fn bind(address: SocketAddr) -> Outcome<TcpListener> {
 }
 
 /// Serves until the process is told to end; then requests under way get their grace.
-pub(super) async fn serve(listener: TcpListener, router: Router, bounds: &Bounds) {
+pub(super) async fn serve(listener: TcpListener, router: Router, bounds: &Bounds, changes: &Semaphore) {
     let places = Arc::new(Semaphore::new(usize::from(bounds.connections)));
     let stop = watch::Sender::new(false);
     let mut lines = JoinSet::new();
@@ -57,7 +57,11 @@ pub(super) async fn serve(listener: TcpListener, router: Router, bounds: &Bounds
     // Who comes now is refused at once.
     drop(listener);
     stop.send_replace(true);
-    let all_end = async { while lines.join_next().await.is_some() {} };
+    let all_end = async {
+        while lines.join_next().await.is_some() {}
+        // All places are free once the changes have ended whose clients left.
+        let _ = changes.acquire_many(CHANGES_MAX).await;
+    };
     if tokio::time::timeout(bounds.grace, all_end).await.is_err() {
         remark("requests were cut off: they took longer than --grace");
     }

@@ -8,15 +8,15 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
-use delayq::{Error, QueueStats};
+use delayq::{Client, Error, QueueStats};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
 use super::App;
-use super::limits::{AT_ONCE, METRIC_QUEUES_MAX};
+use super::limits::{AT_ONCE, QUEUES_MAX};
 use super::problem::Problem;
 use super::queues;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{self, Failure, Outcome};
 use crate::output::remark;
 
 /// How long the store's part is good for, so that scrapes of any number ask it once a second at most.
@@ -76,8 +76,8 @@ struct Queue {
 async fn gauges(app: &App) -> Arc<str> {
     match gather(app).await {
         Ok((queues, left_out)) => text(&queues, left_out).into(),
-        Err(problem) => {
-            remark(format!("the store's metrics are missing: {}", problem.value()["detail"]));
+        Err(error) => {
+            remark(format!("the store's metrics are missing: {}", failure::told(&error)));
             let mut out = Text::default();
             out.family("delayq_store_up", "gauge", "Whether the store could be asked.");
             out.sample("delayq_store_up", &[], 0);
@@ -86,19 +86,19 @@ async fn gauges(app: &App) -> Arc<str> {
     }
 }
 
-async fn gather(app: &App) -> Result<(Vec<Queue>, usize), Problem> {
-    let mut names = queues::names(app).await?;
-    let left_out = names.len().saturating_sub(METRIC_QUEUES_MAX);
-    names.truncate(METRIC_QUEUES_MAX);
-    let all: Result<Vec<Queue>, Error> =
-        stream::iter(names).map(|name| queue(app, name)).buffered(AT_ONCE).try_collect().await;
-    Ok((all?, left_out))
+async fn gather(app: &App) -> Result<(Vec<Queue>, usize), Error> {
+    let mut names = app.client.queues().await?;
+    let left_out = names.len().saturating_sub(QUEUES_MAX);
+    names.truncate(QUEUES_MAX);
+    let looks = names.into_iter().map(|name| queue(app.client.clone(), name));
+    let all = stream::iter(looks).buffered(AT_ONCE).try_collect().await?;
+    Ok((all, left_out))
 }
 
-async fn queue(app: &App, name: String) -> Result<Queue, Error> {
-    let stats = app.client.stats(&name).await?;
-    let near = app.client.forecast(&name, NEAR.0, NEAR.1).await?.steps;
-    let far = app.client.forecast(&name, FAR.0, FAR.1).await?.steps;
+async fn queue(client: Client, name: String) -> Result<Queue, Error> {
+    let stats = client.stats(&name).await?;
+    let near = client.forecast(&name, NEAR.0, NEAR.1).await?.steps;
+    let far = client.forecast(&name, FAR.0, FAR.1).await?.steps;
     let within = |steps: &[u64], (step, _): (Duration, usize), count: usize| {
         (step.as_secs() * count as u64, steps.iter().take(count).sum::<u64>())
     };

@@ -26,6 +26,7 @@ use std::sync::Arc;
 use clap::Args;
 use delayq::Client;
 use serde::Serialize;
+use tokio::sync::Semaphore;
 
 use crate::commands::Session;
 use crate::failure::{Failure, Outcome};
@@ -34,7 +35,7 @@ use crate::output::remark;
 use audit::Audit;
 use auth::Tokens;
 use cache::Cached;
-use limits::{Bounds, Rate};
+use limits::{Bounds, CHANGES_MAX, Rate};
 use self::metrics::Metrics;
 
 /// Where it listens, who may do what, and how much.
@@ -73,6 +74,8 @@ pub(crate) struct Service {
     bounds: Bounds,
     rate: Rate,
     audit: Audit,
+    /// A place for each change under way.
+    changes: Arc<Semaphore>,
     metrics: Metrics,
     /// Whether a script ran, lately.
     ready: Cached<bool>,
@@ -129,10 +132,12 @@ pub(crate) async fn run(session: &mut Session, audit_log: Option<&Path>, options
         rate: Rate::new(bounds.rate),
         bounds: bounds.clone(),
         audit: Audit::open(audit_log)?,
+        changes: Arc::new(Semaphore::new(CHANGES_MAX as usize)),
         metrics: Metrics::install()?,
         ready: Cached::new(health::FRESH),
         gauges: Cached::new(metrics::FRESH),
     });
+    let changes = app.changes.clone();
     let upkeep = tokio::spawn(metrics::upkeep(app.clone()));
     if session.out.json {
         session.out.json_line(&Listening { listening })?;
@@ -140,7 +145,7 @@ pub(crate) async fn run(session: &mut Session, audit_log: Option<&Path>, options
         session.out.line(format!("listening on {listening}"))?;
     }
     session.out.flush()?;
-    listen::serve(listener, routes::router(app), &bounds).await;
+    listen::serve(listener, routes::router(app), &bounds, &changes).await;
     upkeep.abort();
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Where a request comes from, as browsers tell: no page of another site changes anything.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::Ipv4Addr;
 
 use axum::http::{HeaderMap, header};
 
@@ -26,13 +26,17 @@ pub(super) fn check(headers: &HeaderMap) -> Result<(), Problem> {
 /// Whether a request was meant for this machine by its name. Without tokens others are refused: a page may have its own
 /// name lead to 127.0.0.1.
 pub(super) fn is_local(headers: &HeaderMap) -> bool {
-    let Some(host) = headers.get(header::HOST).and_then(|host| host.to_str().ok()) else { return false };
-    let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((v6, _)) => return v6.parse() == Ok(Ipv6Addr::LOCALHOST),
-        None => host.split(':').next().unwrap_or_default(),
+    let mut hosts = headers.get_all(header::HOST).iter();
+    let (Some(host), None) = (hosts.next(), hosts.next()) else { return false };
+    let host = host.to_str().unwrap_or_default();
+    let (name, port) = match host.rsplit_once(':') {
+        Some((name, port)) if !port.ends_with(']') => (name, port),
+        _ => (host, ""),
     };
-    name.eq_ignore_ascii_case("localhost")
-        || name.parse::<Ipv4Addr>().is_ok_and(|address| IpAddr::V4(address).is_loopback())
+    port.bytes().all(|byte| byte.is_ascii_digit())
+        && (name.eq_ignore_ascii_case("localhost")
+            || name == "[::1]"
+            || name.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback()))
 }
 
 #[cfg(test)]
@@ -74,7 +78,12 @@ mod tests {
             ("127.0.0.1:8080", true),
             ("127.9.9.9", true),
             ("[::1]:8080", true),
+            ("[::1]", true),
             ("[::2]:8080", false),
+            ("[::1]x", false),
+            ("::1", false),
+            ("localhost:80@evil.example", false),
+            ("localhost:80:80", false),
             ("evil.example:8080", false),
             ("127.0.0.1.evil.example", false),
             ("10.0.0.1", false),
@@ -83,5 +92,8 @@ mod tests {
             assert_eq!(is_local(&fields(&[("host", host)])), local, "{host}");
         }
         assert!(!is_local(&HeaderMap::new()));
+        let mut both = fields(&[("host", "localhost")]);
+        both.append(header::HOST, HeaderValue::from_static("evil.example"));
+        assert!(!is_local(&both));
     }
 }

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use axum::extract::State;
 use axum::response::Response;
-use delayq::{Forecast, QueueStats};
+use delayq::{Client, Error, Forecast, QueueStats};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::App;
 use super::extract::{self, Params, Segment, clamped};
-use super::limits::AT_ONCE;
+use super::limits::{AT_ONCE, QUEUES_MAX};
 use super::problem::Problem;
 use super::roles::Caller;
 use crate::output::json::{instant, ms};
@@ -20,37 +20,44 @@ use crate::time;
 /// The longest step of a forecast: the most of them stay within a hundred years.
 const STEP_MAX: Duration = Duration::from_secs(60 * 86_400);
 
-/// The queues in use. What is no name was put on their list by a foreign hand; nothing can be in it.
-pub(super) async fn names(app: &App) -> Result<Vec<String>, Problem> {
-    let mut names = app.client.queues().await?;
-    names.retain(|name| is_name(name));
-    Ok(names)
-}
-
-/// As the library has it: 1 to 64 ASCII letters, digits, `_`, `-` and `.`, a letter or digit first.
-fn is_name(name: &str) -> bool {
-    name.len() <= delayq::limits::NAME_BYTES_MAX
-        && name.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric())
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
-}
-
-/// The queue that was named, or all that are in use.
+/// The queue that was named, or all that are in use, where they are few enough to look through.
 pub(super) async fn named_or_all(app: &App, named: Option<String>) -> Result<Vec<String>, Problem> {
-    match named {
-        Some(queue) => Ok(vec![queue]),
-        None => names(app).await,
+    if let Some(queue) = named {
+        return Ok(vec![queue]);
     }
+    let all = app.client.queues().await?;
+    if all.len() > QUEUES_MAX {
+        let many = format!("{} queues are too many to look through: say which one is meant, by ?queue=", all.len());
+        return Err(Problem::bad_request(many));
+    }
+    Ok(all)
 }
 
-/// `GET /api/v1/queues`: all of them, with their counts.
-pub(super) async fn list(State(app): State<App>) -> Result<Response, Problem> {
-    let client = &app.client;
-    let views: Vec<Value> = stream::iter(names(&app).await?)
-        .map(|queue| async move { client.stats(&queue).await.map(|stats| view(&queue, &stats)) })
-        .buffered(AT_ONCE)
-        .try_collect()
-        .await?;
-    extract::json(&json!({ "queues": views }))
+/// Which of the queues, and how many.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Listing {
+    limit: Option<u64>,
+    after: Option<String>,
+}
+
+/// `GET /api/v1/queues`: a page of them with their counts, in the order of their names.
+pub(super) async fn list(State(app): State<App>, Params(listing): Params<Listing>) -> Result<Response, Problem> {
+    let limit = clamped(listing.limit, QUEUES_MAX, 1, QUEUES_MAX);
+    let mut names = app.client.queues().await?;
+    if let Some(after) = listing.after {
+        names.retain(|name| *name > after);
+    }
+    let goes_on = names.len() > limit;
+    names.truncate(limit);
+    let next = names.last().filter(|_| goes_on).cloned();
+    let counts = names.into_iter().map(|queue| counted(app.client.clone(), queue));
+    let views: Vec<Value> = stream::iter(counts).buffered(AT_ONCE).try_collect().await?;
+    extract::json(&json!({ "queues": views, "next": next }))
+}
+
+async fn counted(client: Client, queue: String) -> Result<Value, Error> {
+    client.stats(&queue).await.map(|stats| view(&queue, &stats))
 }
 
 /// `GET /api/v1/queues/{queue}`: one of them.
@@ -63,7 +70,7 @@ pub(super) async fn show(State(app): State<App>, Segment(queue): Segment) -> Res
 async fn used(app: &App, queue: &str) -> Result<QueueStats, Problem> {
     let stats = app.client.stats(queue).await?;
     let has_been = stats.enqueued_total > 0 || stats.sessions > 0 || stats.paused || stats.waiting > 0 || stats.dead > 0;
-    if has_been || names(app).await?.iter().any(|name| name == queue) {
+    if has_been || app.client.queues().await?.iter().any(|name| name == queue) {
         Ok(stats)
     } else {
         Err(Problem::not_found(format!("there is no queue {queue}")))
@@ -213,19 +220,4 @@ pub(super) async fn workers(State(app): State<App>, Segment(queue): Segment) -> 
         })
         .collect();
     extract::json(&json!({ "queue": queue, "workers": views }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn s17_what_is_no_name_is_no_queue() {
-        for name in ["a", "orders", "Orders-2.eu_west", "9", &"a".repeat(64)] {
-            assert!(is_name(name), "{name}");
-        }
-        for name in ["", "x}:dead", "{", "{}", "*?[", "a b", "a\r\nb", "ä", ".a", "-a", &"a".repeat(65)] {
-            assert!(!is_name(name), "{name:?}");
-        }
-    }
 }

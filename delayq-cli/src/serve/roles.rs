@@ -82,7 +82,7 @@ pub(super) async fn guard(State((app, route)): State<(App, &'static Route)>, req
     let started = Instant::now();
     let response = match admit(&app, route, &request) {
         Err(problem) => problem.into_response(),
-        Ok(caller) => run(route, caller, request, next).await,
+        Ok(caller) => run(&app, route, caller, request, next).await,
     };
     metrics::histogram!("delayq_http_request_duration_seconds", "route" => route.path, "method" => route.verb.as_str(),
         "status" => response.status().as_u16().to_string())
@@ -115,7 +115,7 @@ fn admit(app: &App, route: &Route, request: &Request) -> Result<Option<Caller>, 
     Ok(Some(Caller { who: who.into(), from: *from, request: id.clone(), operation: route.operation }))
 }
 
-async fn run(route: &Route, caller: Option<Caller>, mut request: Request, next: Next) -> Response {
+async fn run(app: &App, route: &Route, caller: Option<Caller>, mut request: Request, next: Next) -> Response {
     let changes = route.verb != Verb::Get;
     if let Some(caller) = caller {
         request.extensions_mut().insert(caller);
@@ -123,8 +123,16 @@ async fn run(route: &Route, caller: Option<Caller>, mut request: Request, next: 
     if !changes {
         return next.run(request).await;
     }
+    let Ok(place) = app.changes.clone().acquire_owned().await else {
+        return Problem::internal("there is no place for a change").into_response();
+    };
     // In a task of its own: a change goes on to its end, and to its line in the audit log, though the client leaves.
-    match tokio::spawn(next.run(request)).await {
+    let change = async move {
+        let response = next.run(request).await;
+        drop(place);
+        response
+    };
+    match tokio::spawn(change).await {
         Ok(response) => response,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),

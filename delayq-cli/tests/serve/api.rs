@@ -1,5 +1,7 @@
 //! What each route does.
 
+use std::collections::BTreeSet;
+
 use delayq::{JobId, JobState};
 use serde_json::{Value, json};
 
@@ -127,10 +129,15 @@ async fn dead_letters_are_found_retried_and_deleted() {
     let service = Serving::start(&server.url(), &[]).await;
     let ids = bury(&client, &["timeout", "refused", "timeout"]).await;
     let listed = service.get("/api/v1/dead?queue=orders&error=timeout&reason=retries_exhausted").await.is(200);
-    let found: Vec<JobId> = listed["jobs"].as_array().unwrap().iter().map(id_of).collect();
-    assert_eq!(found, [ids[2], ids[0]], "the newest first");
-    let oldest = service.get("/api/v1/dead?queue=orders&oldest_first=true&limit=1").await.is(200);
-    assert_eq!(id_of(&oldest["jobs"][0]), ids[0]);
+    let found: BTreeSet<JobId> = listed["jobs"].as_array().unwrap().iter().map(id_of).collect();
+    assert_eq!(found, BTreeSet::from([ids[0], ids[2]]));
+    let times = |listed: &Value| -> Vec<String> {
+        listed["jobs"].as_array().unwrap().iter().map(|job| job["dead_since"].as_str().unwrap().to_owned()).collect()
+    };
+    let newest_first = times(&service.get("/api/v1/dead?queue=orders").await.is(200));
+    assert!(newest_first.is_sorted_by(|a, b| a >= b), "{newest_first:?}");
+    let oldest = times(&service.get("/api/v1/dead?queue=orders&oldest_first=true&limit=1").await.is(200));
+    assert_eq!(oldest, newest_first[2..]);
     service.get("/api/v1/dead?queue=orders&reason=boredom").await.fails(400, "invalid-request");
 
     let path = format!("/api/v1/dead/{}", ids[1]);
@@ -155,6 +162,12 @@ async fn queues_are_counted_paused_and_foreseen() {
     assert_eq!((&all["queues"][0]["queue"], &all["queues"][0]["waiting"]), (&ORDERS.into(), &3.into()));
     assert_eq!(service.get("/api/v1/queues/orders").await.is(200)["totals"]["enqueued"], 3);
     service.get("/api/v1/queues/oders").await.fails(404, "not-found");
+    waiting(&client, "mail", "newsletter", 1).await;
+    let first = service.get("/api/v1/queues?limit=1").await.is(200);
+    assert_eq!((&first["queues"][0]["queue"], &first["next"]), (&"mail".into(), &"mail".into()));
+    let rest = service.get("/api/v1/queues?limit=1&after=mail").await.is(200);
+    assert_eq!((&rest["queues"][0]["queue"], &rest["next"]), (&ORDERS.into(), &Value::Null));
+    assert_eq!(service.get("/api/v1/queues").await.is(200)["queues"].as_array().unwrap().len(), 2);
 
     let pause = service.post("/api/v1/queues/orders/pause", "").await.is(200);
     assert_eq!(pause, json!({ "queue": "orders", "paused": true, "changed": true }));
@@ -235,6 +248,32 @@ async fn what_is_under_way_is_finished_when_the_service_is_told_to_end() {
     stream.write_all(body.as_bytes()).await.unwrap();
     answer(&mut stream).await.is(201);
     assert_eq!(service.ended().await, Some(0));
+    assert_eq!(client.stats("orders").await.unwrap().enqueued_total, 1);
+}
+
+#[tokio::test]
+async fn a_change_whose_client_left_is_finished_and_written_down() {
+    use tokio::io::AsyncWriteExt;
+
+    let (server, client) = server_and_client().await;
+    let mut service = Serving::start(&server.url(), &[]).await;
+    // The store's answers wait for this long.
+    server.command(&["CLIENT", "PAUSE", "700", "ALL"]).unwrap();
+    let body = r#"{"name":"a","version":1,"payload":{},"queue":"orders"}"#;
+    let head = format!(
+        "POST /api/v1/jobs HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {OPERATOR}\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\n\r\n",
+        body.len()
+    );
+    let mut stream = service.connect().await;
+    stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
+    let said = service.said.clone();
+    let hears = |word: &'static str| said.lock().unwrap().contains(word).then_some(());
+    eventually("the change begins", || async { hears("\"begins\"") }).await;
+    drop(stream);
+    service.terminate();
+    assert_eq!(service.ended().await, Some(0));
+    eventually("the change has ended", || async { hears("\"ends\"") }).await;
     assert_eq!(client.stats("orders").await.unwrap().enqueued_total, 1);
 }
 

@@ -9,15 +9,15 @@ use super::kit::{OPERATOR, READER, Serving};
 use crate::kit::{ORDERS, Running, bury, charge, eventually, server_and_client, waiting};
 
 /// An operation of the document.
-struct Operation<'a> {
-    method: String,
+pub(super) struct Operation<'a> {
+    pub(super) method: String,
     path: &'a str,
-    name: &'a str,
+    pub(super) name: &'a str,
     role: &'a str,
     responses: &'a Value,
 }
 
-fn operations(document: &Value) -> Vec<Operation<'_>> {
+pub(super) fn operations(document: &Value) -> Vec<Operation<'_>> {
     let mut all = Vec::new();
     for (path, methods) in document["paths"].as_object().unwrap() {
         for (method, operation) in methods.as_object().unwrap() {
@@ -94,7 +94,7 @@ fn wrong(document: &Value, schema: &Value, value: &Value, place: &str) -> Vec<St
 }
 
 /// A request of each operation that can be done, with what its path, query and body take. A new one has to be put here.
-fn request(name: &str, waits: &JobId, cancels: &JobId, dead: &[JobId]) -> (String, &'static str) {
+pub(super) fn request(name: &str, waits: &JobId, cancels: &JobId, dead: &[JobId]) -> (String, &'static str) {
     const JOB: &str = r#"{"name":"a","version":1,"payload":{},"queue":"orders","in":"1h"}"#;
     let (path, body) = match name {
         "enqueue" => ("/api/v1/jobs".to_owned(), JOB),
@@ -185,6 +185,28 @@ async fn s06_each_operation_is_for_its_role_and_answers_as_the_document_says() {
     let schema = &document["components"]["schemas"]["Problem"];
     assert_eq!(wrong(&document, schema, &problem, "a problem"), [""; 0]);
     worker.stop().await;
+}
+
+#[tokio::test]
+async fn s08_no_get_and_no_head_writes_to_the_store() {
+    let (server, client) = server_and_client().await;
+    let service = Serving::start(&server.url(), &[]).await;
+    let dead = bury(&client, &["timeout", "timeout", "timeout"]).await;
+    let ids = waiting(&client, ORDERS, "cancel_order", 2).await;
+    let document = service.call("GET", "/api/v1/openapi.json", None, "").await.is(200);
+    // The server counts each change of a key.
+    let written = || server.info("rdb_changes_since_last_save").unwrap();
+    let before = written();
+    for operation in operations(&document).iter().filter(|operation| operation.method == "GET") {
+        let (path, _) = request(operation.name, &ids[0], &ids[1], &dead);
+        for method in ["GET", "HEAD"] {
+            let answer = service.call(method, &path, Some(OPERATOR), "").await;
+            assert_eq!(answer.status, 200, "{method} {path}: {answer:#?}");
+            assert_eq!(written(), before, "{method} {path}");
+        }
+    }
+    service.post("/api/v1/queues/orders/pause", "").await.is(200);
+    assert!(written() > before, "a change is seen");
 }
 
 /// All that a change would change.

@@ -151,14 +151,14 @@ async fn s15_a_connection_too_many_waits_for_its_place() {
 async fn s15_too_many_requests_are_told_to_wait() {
     let (server, _client) = server_and_client().await;
     let service = Serving::start(&server.url(), &["--rate", "5"]).await;
-    let mut answers = Vec::new();
-    for _ in 0..14 {
-        answers.push(service.get("/api/v1/queues").await);
+    let (mut served, mut refused) = (0, service.get("/api/v1/queues").await);
+    while refused.status == 200 && served < 1000 {
+        served += 1;
+        refused = service.get("/api/v1/queues").await;
     }
-    let refused: Vec<_> = answers.iter().filter(|answer| answer.status == 429).collect();
-    assert!(!refused.is_empty() && refused.len() <= 4, "a bucket of ten: {}", refused.len());
-    refused[0].fails(429, "too-many-requests");
-    assert!(refused[0].field("retry-after").unwrap().parse::<u64>().unwrap() >= 1);
+    assert!(served >= 10, "the bucket holds twice the rate: {served}");
+    refused.fails(429, "too-many-requests");
+    assert!(refused.field("retry-after").unwrap().parse::<u64>().unwrap() >= 1);
     // Probes are always answered, and those who wait are let in again.
     for _ in 0..20 {
         service.call("GET", "/healthz", None, "").await.is(200);

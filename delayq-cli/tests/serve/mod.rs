@@ -6,3 +6,4 @@ mod guards;
 mod kit;
 mod limits;
 mod metrics;
+mod users;
