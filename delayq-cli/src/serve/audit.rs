@@ -58,7 +58,10 @@ impl Audit {
         };
         if let Err(error) = self.write(caller, "ends", queue, &came_of_it) {
             // It is done: to say that it isn't would be wrong.
-            remark(format!("the audit log can't be written: {error}: {} of {}: {came_of_it}", caller.operation, caller.who));
+            remark(format!(
+                "the audit log can't be written: {error}: {} of {}: {came_of_it}",
+                caller.operation, caller.who
+            ));
         }
         result
     }

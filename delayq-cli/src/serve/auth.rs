@@ -31,13 +31,13 @@ impl Tokens {
     /// The tokens of the files and of the environment.
     pub(super) fn gather(readers: Option<&Path>, operators: Option<&Path>) -> Outcome<Tokens> {
         let mut tokens = Tokens::default();
-        for (role, file, variable) in [
-            (Role::Reader, readers, "DELAYQ_READER_TOKENS"),
-            (Role::Operator, operators, "DELAYQ_OPERATOR_TOKENS"),
-        ] {
+        for (role, file, variable) in
+            [(Role::Reader, readers, "DELAYQ_READER_TOKENS"), (Role::Operator, operators, "DELAYQ_OPERATOR_TOKENS")]
+        {
             if let Some(path) = file {
-                let text = fs::read_to_string(path)
-                    .map_err(|error| Failure::Usage(format!("tokens can't be read from {}: {error}", path.display())))?;
+                let text = fs::read_to_string(path).map_err(|error| {
+                    Failure::Usage(format!("tokens can't be read from {}: {error}", path.display()))
+                })?;
                 let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
                 tokens.add(role, lines, &path.display().to_string())?;
             }
@@ -86,7 +86,9 @@ impl Tokens {
             return usage(format!("{source} has no token: put one in, or don't name it"));
         }
         if self.0.len() > TOKENS_MAX {
-            return usage(format!("there are more than {TOKENS_MAX} tokens: each request is compared with all of them"));
+            return usage(format!(
+                "there are more than {TOKENS_MAX} tokens: each request is compared with all of them"
+            ));
         }
         Ok(())
     }
@@ -136,7 +138,9 @@ mod tests {
 
     #[test]
     fn s04_short_and_simple_tokens_are_refused() {
-        for weak in ["", "secret", &ONE[1..], &"a".repeat(64), &"abc".repeat(20), &format!("{ONE}\n"), &format!("{ONE}ä")] {
+        for weak in
+            ["", "secret", &ONE[1..], &"a".repeat(64), &"abc".repeat(20), &format!("{ONE}\n"), &format!("{ONE}ä")]
+        {
             let refused = tokens(Role::Reader, &[weak]).map(|_| ()).expect_err(weak);
             let text = refused.text().unwrap_or_default();
             assert!(weak.is_empty() || !text.contains(weak), "{text}");

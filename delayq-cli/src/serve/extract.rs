@@ -242,7 +242,9 @@ mod tests {
         for good in ["application/json", "Application/JSON; charset=utf-8", "application/json;charset=UTF-8"] {
             assert!(said(good), "{good}");
         }
-        for bad in ["", "text/plain", "application/jsonp", "application/json; charset=latin1", "text/plain; application/json"] {
+        for bad in
+            ["", "text/plain", "application/jsonp", "application/json; charset=latin1", "text/plain; application/json"]
+        {
             assert!(!said(bad), "{bad}");
         }
         assert!(!is_json(&HeaderMap::new()));

@@ -85,7 +85,8 @@ pub(super) async fn enqueue(State(app): State<App>, caller: Caller, body: Json) 
     }
     let what = listed(&ready);
     let queue = ready.iter().all(|job| job.queue == ready[0].queue).then(|| ready[0].queue.clone());
-    let sent = app.audit.change(&caller, queue.as_deref(), &what, async { Ok(send(&app.client, ready).await) }, told).await?;
+    let sent =
+        app.audit.change(&caller, queue.as_deref(), &what, async { Ok(send(&app.client, ready).await) }, told).await?;
     if is_list { answer_list(sent) } else { answer_one(sent) }
 }
 

@@ -24,7 +24,8 @@ pub(super) const FRESH: Duration = Duration::from_secs(1);
 /// How often what was measured is gathered: nobody may scrape.
 const UPKEEP: Duration = Duration::from_secs(5);
 /// The bounds of all histograms, in seconds: from what a command takes to what a job may be late.
-const BUCKETS: [f64; 14] = [0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 300.0];
+const BUCKETS: [f64; 14] =
+    [0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 300.0];
 /// How far ahead due jobs are counted: steps of this length, so many of them.
 const NEAR: (Duration, usize) = (Duration::from_secs(60), 5);
 const FAR: (Duration, usize) = (Duration::from_secs(900), 4);
@@ -166,7 +167,11 @@ fn text(queues: &[Queue], left_out: usize) -> String {
     for queue in queues {
         out.sample("delayq_orphans", &[("queue", &queue.name)], queue.stats.orphans);
     }
-    out.family("delayq_events_total", "counter", "What happened to the jobs of a queue since it was made, by the store.");
+    out.family(
+        "delayq_events_total",
+        "counter",
+        "What happened to the jobs of a queue since it was made, by the store.",
+    );
     for queue in queues {
         for (event, count) in queues::totals(&queue.stats) {
             out.sample("delayq_events_total", &[("queue", &queue.name), ("event", event)], count);

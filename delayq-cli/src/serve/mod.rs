@@ -32,11 +32,11 @@ use crate::commands::Session;
 use crate::failure::{Failure, Outcome};
 use crate::output::remark;
 
+use self::metrics::Metrics;
 use audit::Audit;
 use auth::Tokens;
 use cache::Cached;
 use limits::{Bounds, CHANGES_MAX, Rate};
-use self::metrics::Metrics;
 
 /// Where it listens, who may do what, and how much.
 #[derive(Debug, Args)]

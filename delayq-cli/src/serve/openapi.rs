@@ -51,7 +51,8 @@ mod tests {
                     Access::Metrics | Access::Reader => "reader",
                     Access::Operator => "operator",
                 };
-                let [method, path, name, role] = [route.verb.as_str(), route.path, route.operation, role].map(str::to_owned);
+                let [method, path, name, role] =
+                    [route.verb.as_str(), route.path, route.operation, role].map(str::to_owned);
                 (method, path, name, role)
             })
             .collect();

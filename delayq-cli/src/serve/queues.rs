@@ -69,7 +69,8 @@ pub(super) async fn show(State(app): State<App>, Segment(queue): Segment) -> Res
 /// The counts of a queue that anything was ever in: a name that was mistyped would look like an empty one.
 async fn used(app: &App, queue: &str) -> Result<QueueStats, Problem> {
     let stats = app.client.stats(queue).await?;
-    let has_been = stats.enqueued_total > 0 || stats.sessions > 0 || stats.paused || stats.waiting > 0 || stats.dead > 0;
+    let has_been =
+        stats.enqueued_total > 0 || stats.sessions > 0 || stats.paused || stats.waiting > 0 || stats.dead > 0;
     if has_been || app.client.queues().await?.iter().any(|name| name == queue) {
         Ok(stats)
     } else {

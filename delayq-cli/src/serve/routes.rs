@@ -159,7 +159,9 @@ fn admit(app: &App, request: &Request) -> Result<(), Problem> {
         app.rate.take(*from, Instant::now()).map_err(|wait: Duration| Problem::too_many(wait.as_secs()))?;
     }
     if app.tokens.is_empty() && !origin::is_local(request.headers()) {
-        return Err(Problem::cross_site("without tokens only localhost, 127.0.0.1 and [::1] are served, by these names"));
+        return Err(Problem::cross_site(
+            "without tokens only localhost, 127.0.0.1 and [::1] are served, by these names",
+        ));
     }
     Ok(())
 }

@@ -90,7 +90,8 @@ async fn a_job_is_found_moved_and_cancelled() {
     let moved = service.post(&format!("{path}/reschedule"), r#"{"in":"2h"}"#).await.is(200);
     let due = client.jobs("mail").get(ids[0]).await.unwrap().unwrap().due.unwrap();
     assert_eq!(moved["due"], format!("{due:.3}"));
-    let moved = service.post(&format!("{path}/reschedule?queue=mail"), r#"{"at":"2126-01-01T00:00:00Z"}"#).await.is(200);
+    let moved =
+        service.post(&format!("{path}/reschedule?queue=mail"), r#"{"at":"2126-01-01T00:00:00Z"}"#).await.is(200);
     assert_eq!(moved["due"], "2126-01-01T00:00:00.000Z");
     for wrong in [r#"{}"#, r#"{"in":"1h","at":"2126-01-01T00:00:00Z"}"#, r#"{"in":"soon"}"#, r#"{"at":"tomorrow"}"#] {
         service.post(&format!("{path}/reschedule"), wrong).await.fails(400, "invalid-request");
@@ -116,7 +117,8 @@ async fn a_job_is_found_moved_and_cancelled() {
         }
     }
     assert_eq!(seen, ids[1..]);
-    let found = service.get("/api/v1/jobs?queue=mail&name=newsletter&payload=%22n%22%3A7%7D&due_from=now").await.is(200);
+    let found =
+        service.get("/api/v1/jobs?queue=mail&name=newsletter&payload=%22n%22%3A7%7D&due_from=now").await.is(200);
     assert_eq!(found["jobs"].as_array().unwrap().iter().map(id_of).collect::<Vec<_>>(), [ids[7]]);
     service.get("/api/v1/jobs?queue=mail&state=lost").await.fails(400, "invalid-request");
     service.get("/api/v1/jobs?queue=mail&after=x").await.fails(400, "invalid-request");

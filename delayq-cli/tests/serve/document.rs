@@ -82,7 +82,9 @@ fn wrong(document: &Value, schema: &Value, value: &Value, place: &str) -> Vec<St
         for (name, field) in fields {
             match schema["properties"].get(name) {
                 Some(schema) => found.extend(wrong(document, schema, field, &format!("{place}.{name}"))),
-                None if schema["additionalProperties"] == false => found.push(format!("{place}: {name} is not told of")),
+                None if schema["additionalProperties"] == false => {
+                    found.push(format!("{place}: {name} is not told of"))
+                }
                 None => {}
             }
         }

@@ -6,7 +6,9 @@ use delayq_redis_fixture::RedisServer;
 use serde_json::Value;
 
 use super::kit::{OPERATOR, READER, Serving};
-use crate::kit::{Folder, HOUR, ORDERS, bury, ended, eventually, listed, program, run, server_and_client, shown, waiting};
+use crate::kit::{
+    Folder, HOUR, ORDERS, bury, ended, eventually, listed, program, run, server_and_client, shown, waiting,
+};
 
 const JOB: &str = r#"{"name":"a","version":1,"payload":{"card":"s3cret-payload"},"queue":"orders","in":"1h"}"#;
 
@@ -372,16 +374,7 @@ async fn s23_each_change_is_written_down_before_and_after() {
     }
     assert_eq!(
         operations,
-        [
-            "enqueue",
-            "rescheduleJob",
-            "cancelJob",
-            "retryDead",
-            "deleteDead",
-            "pauseQueue",
-            "resumeQueue",
-            "cancelJob"
-        ]
+        ["enqueue", "rescheduleJob", "cancelJob", "retryDead", "deleteDead", "pauseQueue", "resumeQueue", "cancelJob"]
     );
     assert_eq!(lines[0]["request"].as_str(), sent.field("x-request-id"));
     listed(&client, ORDERS).await;

@@ -19,9 +19,12 @@ fn samples(text: &str) -> Vec<(&str, Vec<(&str, &str)>)> {
         .filter(|line| !line.starts_with('#') && !line.is_empty())
         .map(|line| {
             let (series, _) = line.rsplit_once(' ').unwrap();
-            let (name, labels) = series.split_once('{').map_or((series, ""), |(name, rest)| (name, rest.trim_end_matches('}')));
+            let (name, labels) =
+                series.split_once('{').map_or((series, ""), |(name, rest)| (name, rest.trim_end_matches('}')));
             let labels = labels.split("\",").filter(|label| !label.is_empty());
-            let labels = labels.map(|label| label.split_once("=\"").unwrap()).map(|(name, value)| (name, value.trim_end_matches('"')));
+            let labels = labels
+                .map(|label| label.split_once("=\"").unwrap())
+                .map(|(name, value)| (name, value.trim_end_matches('"')));
             (name, labels.collect())
         })
         .collect()
@@ -117,7 +120,20 @@ async fn b87_a_real_run_has_each_metric_and_no_id_among_its_labels() {
         for (name, labels) in samples(text) {
             for (label, value) in labels {
                 assert!(!is_an_id(value), "{name} has {label}={value}");
-                let known = ["queue", "state", "window", "event", "job", "outcome", "operation", "route", "method", "status", "le", "quantile"];
+                let known = [
+                    "queue",
+                    "state",
+                    "window",
+                    "event",
+                    "job",
+                    "outcome",
+                    "operation",
+                    "route",
+                    "method",
+                    "status",
+                    "le",
+                    "quantile",
+                ];
                 assert!(known.contains(&label), "{name} has the label {label}");
             }
         }

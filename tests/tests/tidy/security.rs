@@ -68,7 +68,10 @@ fn each_security_check_has_its_row_and_each_of_its_tests_stands_there() {
         }
     }
     assert!(found.len() > 15, "{found:?}");
-    none(&wrong, &format!("{TABLE} has a row for each check, and each test whose name begins with a check's number in it."));
+    none(
+        &wrong,
+        &format!("{TABLE} has a row for each check, and each test whose name begins with a check's number in it."),
+    );
 }
 
 #[test]
@@ -115,7 +118,8 @@ fn s24_no_package_of_the_workspace_may_have_unsafe_code() {
         let manifest = read(&format!("{member}/Cargo.toml"));
         manifest.contains("[lints]\nworkspace = true") || manifest.contains("[lints.rust]\nunsafe_code = \"forbid\"")
     };
-    let wrong: Vec<String> = members.iter().filter(|member| !forbids(member)).map(|member| (*member).to_owned()).collect();
+    let wrong: Vec<String> =
+        members.iter().filter(|member| !forbids(member)).map(|member| (*member).to_owned()).collect();
     none(&wrong, "Packages that may have unsafe code: give their Cargo.toml `[lints]` with `workspace = true`.");
 }
 
@@ -128,7 +132,11 @@ fn is_allowed(expression: &str) -> bool {
 
 #[test]
 fn s24_each_dependency_has_a_licence_that_is_allowed() {
-    assert!(is_allowed("MIT/Apache-2.0") && is_allowed("(MIT OR Apache-2.0) AND Unicode-3.0") && is_allowed("GPL-3.0 OR MIT"));
+    assert!(
+        is_allowed("MIT/Apache-2.0")
+            && is_allowed("(MIT OR Apache-2.0) AND Unicode-3.0")
+            && is_allowed("GPL-3.0 OR MIT")
+    );
     assert!(!is_allowed("GPL-3.0") && !is_allowed("MIT AND GPL-3.0") && !is_allowed(""));
     let told = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into())).arg("-vV").output().unwrap();
     let told = String::from_utf8(told.stdout).unwrap();
@@ -147,5 +155,8 @@ fn s24_each_dependency_has_a_licence_that_is_allowed() {
         .filter(|package| !is_allowed(&licence(package)))
         .map(|package| format!("{} {}: {:?}", package["name"], package["version"], licence(package)))
         .collect();
-    none(&wrong, "Use another package; or, if that licence asks for no more than naming the author, add it to LICENCES.");
+    none(
+        &wrong,
+        "Use another package; or, if that licence asks for no more than naming the author, add it to LICENCES.",
+    );
 }
