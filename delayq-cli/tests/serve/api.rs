@@ -99,7 +99,8 @@ async fn a_job_is_found_moved_and_cancelled() {
 
     assert_eq!(service.delete(&path).await.is(200)["outcome"], "cancelled");
     assert_eq!(service.get(&path).await.is(200)["state"], "cancelled", "for a while it is known how it ended");
-    service.delete(&path).await.fails(404, "not-found");
+    assert_eq!(service.delete(&path).await.is(200)["outcome"], "cancelled", "it may be sent again");
+    service.post(&format!("{path}/reschedule"), r#"{"in":"2h"}"#).await.fails(404, "not-found");
     service.delete(&format!("/api/v1/jobs/{}", JobId::new())).await.fails(404, "not-found");
     service.get(&format!("/api/v1/jobs/{}", JobId::new())).await.fails(404, "not-found");
     service.get("/api/v1/jobs/7").await.fails(400, "invalid-request");

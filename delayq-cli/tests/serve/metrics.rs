@@ -69,6 +69,8 @@ async fn b87_a_real_run_has_each_metric_and_no_id_among_its_labels() {
     waiting(&client, "mail", "newsletter", 3).await;
     client.schedule(Duration::from_secs(30)).send(charge("pass")).await.unwrap();
     client.enqueue().send(charge("pass")).await.unwrap();
+    // Of requests only those before a scrape are in it.
+    service.get("/api/v1/queues").await.is(200);
     // What is scraped may be a second old.
     let text = eventually("the last job is seen", || async {
         let scraped = service.get("/metrics").await;
