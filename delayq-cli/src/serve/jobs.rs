@@ -150,17 +150,24 @@ fn told(sent: &Answers) -> String {
     sent.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
+/// The jobs of one queue, and where each stands in the request.
+#[derive(Default)]
+struct Batch {
+    places: Vec<(usize, JobId)>,
+    jobs: Vec<RawJob>,
+}
+
 /// Sends jobs, queue by queue, and answers in their order.
 async fn send(client: &Client, jobs: Vec<Ready>) -> Answers {
-    let mut by_queue: BTreeMap<String, (Vec<(usize, JobId)>, Vec<RawJob>)> = BTreeMap::new();
+    let mut by_queue: BTreeMap<String, Batch> = BTreeMap::new();
     let count = jobs.len();
     for (nth, Ready { queue, id, job, .. }) in jobs.into_iter().enumerate() {
-        let (places, jobs) = by_queue.entry(queue).or_default();
-        places.push((nth, id));
-        jobs.push(job);
+        let batch = by_queue.entry(queue).or_default();
+        batch.places.push((nth, id));
+        batch.jobs.push(job);
     }
     let mut answers: Vec<(usize, Answer)> = Vec::with_capacity(count);
-    for (queue, (places, jobs)) in by_queue {
+    for (queue, Batch { places, jobs }) in by_queue {
         let sent = client.send_raw(&queue, jobs).await;
         answers.extend(places.into_iter().zip(sent).map(|((nth, id), sent)| (nth, (queue.clone(), id, sent))));
     }

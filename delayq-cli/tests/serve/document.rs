@@ -82,7 +82,7 @@ fn wrong(document: &Value, schema: &Value, value: &Value, place: &str) -> Vec<St
             match schema["properties"].get(name) {
                 Some(schema) => found.extend(wrong(document, schema, field, &format!("{place}.{name}"))),
                 None if schema["additionalProperties"] == false => {
-                    found.push(format!("{place}: {name} is not told of"))
+                    found.push(format!("{place}: {name} is not told of"));
                 }
                 None => {}
             }
