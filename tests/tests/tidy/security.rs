@@ -13,12 +13,14 @@ const TABLE: &str = "docs/security-checks.md";
 const CHECKS: u32 = 24;
 
 /// The licences under which others' code may be in a program that is given away without any condition but naming them.
-const LICENCES: [&str; 11] = [
+const LICENCES: [&str; 13] = [
     "0BSD",
     "Apache-2.0",
     "Apache-2.0 WITH LLVM-exception",
     "BSD-2-Clause",
     "BSD-3-Clause",
+    "BSL-1.0",
+    "CC0-1.0",
     "CDLA-Permissive-2.0",
     "ISC",
     "MIT",
