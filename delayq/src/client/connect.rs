@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::flush::Flushers;
 use super::{Client, Inner};
-use crate::engine::{Engine, Replicas};
 use crate::engine::redis::{RedisEngine, Settings, Target};
+use crate::engine::{Engine, Replicas};
 use crate::error::{Error, ErrorKind};
 use crate::limits;
 use crate::store::{Prefix, Store};

@@ -8,7 +8,7 @@ mod script;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::{Engine, Marker, Replicas, Reply, Script};
+use crate::engine::{Engine, Marker, Replicas, Script};
 use crate::error::{Error, ErrorKind};
 use crate::job::check_name;
 

@@ -110,11 +110,8 @@ async fn a_primary_without_replicas_confirms_nothing() {
 async fn a_durability_that_can_not_be_is_refused() {
     let server = RedisServer::start().unwrap();
     let within = |count, within| Durability::Replicas { count, within };
-    for durability in [
-        within(0, Duration::from_secs(1)),
-        within(1, Duration::ZERO),
-        within(1, Duration::from_secs(3)),
-    ] {
+    for durability in [within(0, Duration::from_secs(1)), within(1, Duration::ZERO), within(1, Duration::from_secs(3))]
+    {
         let error = Client::builder().durability(durability).connect(&server.url()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Config, "{durability:?}: {error}");
     }

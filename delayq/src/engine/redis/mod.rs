@@ -146,7 +146,9 @@ impl RedisEngine {
         wait.arg(replicas.count).arg(replicas.within.as_millis().max(1) as u64);
         match self.send(&mut live, &wait).await {
             Ok(Value::Int(confirmed)) => Ok((reply, u32::try_from(confirmed).unwrap_or_default())),
-            Ok(_) => Err(Error::new(ErrorKind::Unknown, "WAIT answered in an unknown form: the replicas may have it or not")),
+            Ok(_) => {
+                Err(Error::new(ErrorKind::Unknown, "WAIT answered in an unknown form: the replicas may have it or not"))
+            }
             Err(error) => {
                 let failed = self.target.call_failure("WAIT", &error);
                 let text = "it is not known whether the replicas have what was written: ask again, with the same id";
