@@ -195,6 +195,12 @@ pub(crate) enum What {
         until: u64,
         why: String,
     },
+    /// What was settled between these two moments may come back. What was acknowledged is there still.
+    RolledBack {
+        since: u64,
+        until: u64,
+        why: String,
+    },
     /// The store's clock is off by so many ms from here on.
     Clock {
         offset_ms: i64,

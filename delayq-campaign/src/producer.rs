@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use delayq::{BoxError, Client};
+use delayq::{BoxError, Client, Durability};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -30,17 +30,25 @@ pub(crate) struct ProducerArgs {
     /// Name no instants: where clocks disagree, this process's and the store's are not the same.
     #[arg(long)]
     pub(crate) delays_only: bool,
+    /// How many replicas must confirm a send.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) confirmed_by: u32,
 }
 
 /// Sends that may be under way at once: more would only wait for each other.
 const AT_ONCE: usize = 200;
+/// How long one call waits for replicas.
+const CONFIRMED_WITHIN: Duration = Duration::from_millis(300);
 
 /// Runs until SIGTERM, and ends when the sends under way are answered.
 pub(crate) async fn run(args: ProducerArgs) -> Result<(), BoxError> {
     let journal = Arc::new(args.member.journal()?);
     let mut term = signal(SignalKind::terminate())?;
     journal.tell(What::Up { pid: std::process::id(), lease_ms: 0, clock_off_ms: clock_off_ms() });
-    let patient = args.member.client().send_deadline(Duration::from_millis(args.deadline_ms));
+    let mut patient = args.member.client().send_deadline(Duration::from_millis(args.deadline_ms));
+    if args.confirmed_by > 0 {
+        patient = patient.durability(Durability::Replicas { count: args.confirmed_by, within: CONFIRMED_WITHIN });
+    }
     let client = tokio::select! {
         _ = term.recv() => return Ok(()),
         joined = args.member.join(patient, &journal) => joined?,

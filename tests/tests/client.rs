@@ -14,6 +14,8 @@ mod dead_letters;
 mod deadlines;
 #[path = "client/due.rs"]
 mod due;
+#[path = "client/durability.rs"]
+mod durability;
 #[path = "client/golden.rs"]
 mod golden;
 #[path = "client/handles.rs"]

@@ -4,11 +4,12 @@ use std::time::{Duration, Instant};
 
 use delayq::BoxError;
 use delayq_redis_fixture::RedisServer;
+use delayq_redis_fixture::proxy::{Mode, Proxy};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::redis::noticed;
 use super::{Fault, Group, Seen, built, open};
-use crate::history::{What, now_us};
+use crate::history::{Event, What, now_us};
 use crate::world::{Setup, World, raw};
 
 pub(super) fn faults() -> Vec<Fault> {
@@ -25,13 +26,10 @@ pub(super) fn faults() -> Vec<Fault> {
             pair(setup);
             setup.settings.extend([("--min-replicas-to-write", "1"), ("--min-replicas-max-lag", "2"), ("--repl-ping-replica-period", "1")]);
         }),
-        open(
-            38,
-            "unacknowledged-wait",
-            Group::Replication,
-            "replication is cut, then the replica promoted: WAIT says unknown",
-            "not applicable yet: there is no durability setting that waits for replicas",
-        ),
+        built!(38 "unacknowledged-wait" Replication REDIS, unconfirmed, "replication is cut, then the replica promoted: what waits for a replica says unknown, and loses nothing", |setup| {
+            pair(setup);
+            setup.confirmed_by = 1;
+        }),
         built!(39 "max-lag" Replication REDIS, max_lag, "the replica lags beyond min-replicas-max-lag: writes are refused (NOREPLICAS)", |setup| {
             pair(setup);
             setup.settings.extend([("--min-replicas-to-write", "1"), ("--min-replicas-max-lag", "1"), ("--repl-ping-replica-period", "1")]);
@@ -166,6 +164,43 @@ async fn max_lag(world: &mut World) -> Result<Seen, BoxError> {
     world.rest_ms(1500).await?;
     world.calm(None);
     Ok(Seen::when(refused > 0, format!("{refused} of {rounds} writes were refused with NOREPLICAS")))
+}
+
+/// With a durability of one replica: what it didn't confirm was not acknowledged, so that nothing may be lost with the primary.
+async fn unconfirmed(world: &mut World) -> Result<Seen, BoxError> {
+    // The replica follows over a line that can be cut.
+    let line = Proxy::start(world.servers.main()?.port(), world.dice.roll()).await?;
+    replica(world)?.command(&["REPLICAOF", "127.0.0.1", &line.port().to_string()])?;
+    world.servers.in_sync(Duration::from_secs(15)).await?;
+    let calm_ms = world.dice.between(300, 900);
+    world.rest_ms(calm_ms).await?;
+    world.disturbed(None, "replication is cut off");
+    let cut = now_us();
+    line.set(Mode::Swallow);
+    let apart_ms = world.dice.between(600, 2000);
+    world.rest_ms(apart_ms).await?;
+    world.servers.main()?.kill();
+    // What ended while the two were apart, or moments before, runs again.
+    world.tell(What::RolledBack {
+        since: cut.saturating_sub(1_000_000),
+        until: now_us(),
+        why: "the replica had not heard of it".to_owned(),
+    });
+    replica(world)?.command(&["REPLICAOF", "NO", "ONE"])?;
+    change_places(world);
+    if let Some(front) = &world.servers.front {
+        front.cut();
+    }
+    // Alone, the new primary can't confirm either.
+    world.rest_ms(1000).await?;
+    replica(world)?.restart()?;
+    follow(world).await?;
+    world.rest_ms(1500).await?;
+    world.calm(None);
+    let unknown = |event: &&Event| event.t >= cut && matches!(event.what, What::EnqueueUnknown { .. });
+    let unknown = world.events.iter().filter(unknown).count();
+    let promoted = role_of(world.servers.main()?) == "master";
+    Ok(Seen::when(promoted && unknown > 0, format!("{unknown} sends stayed unknown, the two were {apart_ms} ms apart")))
 }
 
 async fn empty_master(world: &mut World) -> Result<Seen, BoxError> {

@@ -138,6 +138,7 @@ pub(crate) struct Facts {
     pub(crate) jobs: BTreeMap<Uuid, Job>,
     pub(crate) intervals: Vec<Interval>,
     pub(crate) may_lose: Vec<(u64, u64)>,
+    pub(crate) went_back: Vec<(u64, u64)>,
     pub(crate) downs: Vec<Down>,
     pub(crate) panics: Vec<(String, String)>,
     /// Name, KiB, file descriptors.
@@ -203,6 +204,7 @@ impl Facts {
                     });
                 }
                 What::MayLose { since, until, .. } => facts.may_lose.push((*since, *until)),
+                What::RolledBack { since, until, .. } => facts.went_back.push((*since, *until)),
                 What::Clock { offset_ms } => facts.clocks.push((t, *offset_ms)),
                 What::FaultOff { fired, seen } => facts.fired = Some((*fired, seen.clone())),
                 What::Slack { ms, .. } => facts.slack_us = facts.slack_us.max(ms * 1000),
@@ -330,7 +332,7 @@ impl Facts {
 
     /// The store may have gone back to an earlier state between these moments.
     pub(crate) fn rolled_back(&self, from: u64, to: u64) -> bool {
-        self.may_lose.iter().any(|(since, until)| *since <= to && *until >= from)
+        self.may_lose.iter().chain(&self.went_back).any(|(since, until)| *since <= to && *until >= from)
     }
 
     /// What disturbed a process, or everyone, in a time.

@@ -192,6 +192,21 @@ fn a_loss_in_a_published_window_is_none() {
 }
 
 #[test]
+fn a_store_that_went_back_may_run_a_job_again_and_loses_none() {
+    let window = || What::RolledBack { since: 0, until: 900 * MS, why: "promoted".to_owned() };
+    let mut again = good();
+    again.claimed(500, "w1", 1, 900, 1, 0);
+    again.ended(510, "w1", 1, 900, "done", 0);
+    assert_eq!(again.judged().verdict, Verdict::Fail, "without a cause");
+    again.tell(600, "campaign", window());
+    assert!(again.judged().findings.iter().all(|finding| finding.invariant != Invariant::D), "{:#?}", again.judged());
+    let mut lost = good();
+    lost.remove(|what| matches!(what, What::Stored { id: is, .. } | What::Claim { id: is, .. } if *is == id(1)));
+    lost.tell(600, "campaign", window());
+    assert!(lost.judged().findings.iter().any(|finding| finding.invariant == Invariant::L), "{:#?}", lost.judged());
+}
+
+#[test]
 fn what_a_foreign_hand_wrote_is_nobodys_promise() {
     let mut story = good();
     story.tell(200, "campaign", What::Reported { ids: vec![id(9)], how: "of a foreign writer".to_owned() });

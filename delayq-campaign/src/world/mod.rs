@@ -64,6 +64,8 @@ pub(crate) struct Setup {
     pub(crate) worker_clocks_ms: Vec<i64>,
     /// Producers name delays only.
     pub(crate) delays_only: bool,
+    /// So many replicas must confirm what producers are told to be sent.
+    pub(crate) confirmed_by: u32,
     pub(crate) mutant: Option<&'static Mutant>,
 }
 
@@ -86,6 +88,7 @@ impl Setup {
             shim: false,
             worker_clocks_ms: Vec::new(),
             delays_only: false,
+            confirmed_by: 0,
             mutant: None,
         }
     }

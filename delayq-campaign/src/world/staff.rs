@@ -52,6 +52,9 @@ impl World {
         if self.setup.delays_only {
             args.push("--delays-only".to_owned());
         }
+        if self.setup.confirmed_by > 0 {
+            args.extend(["--confirmed-by".to_owned(), self.setup.confirmed_by.to_string()]);
+        }
         self.spawn(name, Kind::Producer, &args, &[], proxy)
     }
 

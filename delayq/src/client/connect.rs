@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::flush::Flushers;
 use super::{Client, Inner};
-use crate::engine::Engine;
 use crate::engine::redis::{RedisEngine, Settings, Target};
+use crate::engine::{Engine, Replicas};
 use crate::error::{Error, ErrorKind};
 use crate::limits;
 use crate::store::{Prefix, Store};
@@ -19,6 +19,34 @@ pub struct ClientBuilder {
     send_deadline: Duration,
     payload_limit: usize,
     prefix: Option<String>,
+    durability: Durability,
+}
+
+/// When a send, a cancel or a reschedule counts as done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Durability {
+    /// When the server has it. What a failover loses is then what the server had not passed on yet.
+    #[default]
+    Server,
+    /// When so many replicas have it as well, in memory (Redis's `WAIT`). One that they did not confirm `within` that time is asked of them again
+    /// until the send deadline, and is then an error of kind [`Unknown`](ErrorKind::Unknown), never a success: the server has it, and it is
+    /// lost only if that one is lost.
+    ///
+    /// A failover must promote a replica that has confirmed: with more than `count` replicas, it may be another.
+    Replicas {
+        /// How many, at least 1.
+        count: u32,
+        /// How long one call waits for them; less than the response timeout.
+        within: Duration,
+    },
+}
+
+impl Durability {
+    /// So many replicas, for each of which a call waits up to a second.
+    pub const fn wait(replicas: u32) -> Durability {
+        Durability::Replicas { count: replicas, within: Duration::from_secs(1) }
+    }
 }
 
 impl Default for ClientBuilder {
@@ -28,6 +56,7 @@ impl Default for ClientBuilder {
             send_deadline: limits::SEND_DEADLINE_MAX,
             payload_limit: limits::PAYLOAD_BYTES_DEFAULT,
             prefix: None,
+            durability: Durability::Server,
         }
     }
 }
@@ -70,6 +99,13 @@ impl ClientBuilder {
         self
     }
 
+    /// When a send, a cancel or a reschedule counts as done: when the server has it, unless said otherwise.
+    /// `Durability::wait(1)` wants a replica to have it as well.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
     async fn engine(&self, url: &str) -> Result<(Arc<dyn Engine>, String), Error> {
         if url.starts_with("sqlite:") {
             return embedded(url).await;
@@ -94,6 +130,18 @@ impl ClientBuilder {
         if self.payload_limit == 0 || self.payload_limit > limits::PAYLOAD_BYTES_CEILING {
             return Err(config(format!("the payload limit must be 1 to {} bytes", limits::PAYLOAD_BYTES_CEILING)));
         }
+        if let Durability::Replicas { count, within } = self.durability {
+            if url.starts_with("sqlite:") {
+                return Err(config("a file has no replicas: a durability that waits for them is for Redis".to_owned()));
+            }
+            if count == 0 || within < Duration::from_millis(1) || within >= self.settings.response_timeout {
+                return Err(config(format!(
+                    "a durability of {count} replicas within {within:?} is out of range: at least 1, and 1 ms up to less than the \
+                     response timeout, {:?}",
+                    self.settings.response_timeout
+                )));
+            }
+        }
         let prefix = match &self.prefix {
             Some(prefix) => Prefix::new(prefix)?,
             None => Prefix::default(),
@@ -104,6 +152,10 @@ impl ClientBuilder {
 
     fn over(&self, engine: Arc<dyn Engine>, shown: String, prefix: Prefix) -> Client {
         let store = Store::new(engine, prefix);
+        let store = match self.durability {
+            Durability::Server => store,
+            Durability::Replicas { count, within } => store.confirmed_by(Replicas { count, within }),
+        };
         Client {
             inner: Arc::new(Inner {
                 flushers: Flushers::new(store.clone()),

@@ -23,7 +23,7 @@ use crate::job::{JobId, JobType};
 use crate::limits::SHARDS;
 use crate::store::{Shard, Store};
 
-pub use connect::ClientBuilder;
+pub use connect::{ClientBuilder, Durability};
 pub use control::{QueueRates, QueueStats};
 pub use dead::{DeadCursor, DeadLetter, DeadLetters, DeadListing, RedriveReport};
 pub use forecast::Forecast;

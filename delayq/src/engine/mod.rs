@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 
 #[cfg(feature = "embedded")]
 pub mod embedded;
@@ -58,6 +58,15 @@ pub struct Marker {
     pub due_ms: u64,
 }
 
+/// How many replicas are waited for, and for how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Replicas {
+    /// So many; never 0.
+    pub count: u32,
+    /// At most so long.
+    pub within: Duration,
+}
+
 /// Runs scripts on a store.
 pub trait Engine: Send + Sync + 'static {
     /// Runs a script once. It is never sent again after it may have run: an error of kind
@@ -68,6 +77,21 @@ pub trait Engine: Send + Sync + 'static {
         keys: &'a [Vec<u8>],
         args: &'a [&'a [u8]],
     ) -> BoxFuture<'a, Result<Reply, Error>>;
+
+    /// Runs a script once, and then waits until so many replicas have confirmed all that was written until then, or `within` is
+    /// over. Answers how many have, beside what the script answered. An error after the script ran is of kind
+    /// [`Unknown`](crate::ErrorKind::Unknown).
+    fn run_and_wait<'a>(
+        &'a self,
+        script: &'static Script,
+        keys: &'a [Vec<u8>],
+        args: &'a [&'a [u8]],
+        replicas: Replicas,
+    ) -> BoxFuture<'a, Result<(Reply, u32), Error>> {
+        let _ = (script, keys, args, replicas);
+        let error = Error::new(ErrorKind::Unsupported, "this store has no replicas that could be waited for");
+        Box::pin(std::future::ready(Err(error)))
+    }
 
     /// Waits for a marker on one of the batons, for `timeout` at most. To be used by one task a time: dropping
     /// the future may cost a marker, and whatever connection it used.

@@ -8,7 +8,7 @@ mod script;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::{Engine, Marker, Reply, Script};
+use crate::engine::{Engine, Marker, Replicas, Script};
 use crate::error::{Error, ErrorKind};
 use crate::job::check_name;
 
@@ -60,22 +60,41 @@ impl Member {
 pub struct Store {
     engine: Arc<dyn Engine>,
     prefix: Prefix,
+    durable: Option<Durable>,
 }
+
+/// What sends and the like must have reached before they count as done. Over connections of its own: a wait holds up what
+/// comes after it.
+#[derive(Clone)]
+struct Durable {
+    engine: Arc<dyn Engine>,
+    replicas: Replicas,
+}
+
+/// Whether what was written is where it must be before it counts as done.
+type Confirmed = Result<(), Error>;
 
 impl Store {
     /// The store behind an engine, its keys beginning with `prefix`.
     pub fn new(engine: Arc<dyn Engine>, prefix: Prefix) -> Store {
-        Store { engine, prefix }
+        Store { engine, prefix, durable: None }
+    }
+
+    /// The same store, whose sends, cancels and reschedules fail as [`Unknown`](ErrorKind::Unknown) unless replicas confirm them.
+    #[must_use]
+    pub fn confirmed_by(self, replicas: Replicas) -> Store {
+        let durable = Some(Durable { engine: self.engine.dedicated(), replicas });
+        Store { durable, ..self }
     }
 
     /// The same store over connections of its own.
     pub fn dedicated(&self) -> Store {
-        Store { engine: self.engine.dedicated(), prefix: self.prefix.clone() }
+        Store { engine: self.engine.dedicated(), ..self.clone() }
     }
 
     /// The same store over one connection of its own, which keeps the order of the calls.
     pub fn in_order(&self) -> Store {
-        Store { engine: self.engine.in_order(), prefix: self.prefix.clone() }
+        Store { engine: self.engine.in_order(), ..self.clone() }
     }
 
     /// The shard of a queue.
@@ -102,11 +121,35 @@ impl Store {
         args: &[impl AsRef<[u8]>],
     ) -> Result<reply::Answer, Error> {
         let args: Vec<&[u8]> = args.iter().map(AsRef::as_ref).collect();
-        let answer = self.engine.run(script, &keys.0, &args).await?;
-        match answer {
-            Reply::List(parts) => reply::Answer::new(script.name, parts),
-            _ => Err(reply::odd(script.name, "no list")),
+        reply::Answer::read(script.name, self.engine.run(script, &keys.0, &args).await?)
+    }
+
+    /// A call whose effect the caller will be told of as lasting. Where it had one, what comes beside the answer must be looked at.
+    async fn call_durably(
+        &self,
+        script: &'static Script,
+        keys: KeySet,
+        args: &[impl AsRef<[u8]>],
+    ) -> Result<(reply::Answer, Confirmed), Error> {
+        let Some(Durable { engine, replicas }) = &self.durable else {
+            return Ok((self.call(script, keys, args).await?, Ok(())));
+        };
+        let args: Vec<&[u8]> = args.iter().map(AsRef::as_ref).collect();
+        let (answer, confirmed) = engine.run_and_wait(script, &keys.0, &args, *replicas).await?;
+        let Replicas { count, within } = *replicas;
+        let confirmed = if confirmed >= count { Ok(()) } else { Err(unconfirmed(confirmed, count, within)) };
+        Ok((reply::Answer::read(script.name, answer)?, confirmed))
+    }
+
+    /// Waits for the replicas to have all that was there before. What found its work done already has written nothing, and
+    /// WAIT looks only as far back as its own connection has written: so this writes.
+    async fn confirm(&self, shard: &Shard) -> Confirmed {
+        if self.durable.is_none() {
+            return Ok(());
         }
+        let (answer, confirmed) = self.call_durably(&script::REGISTER, self.prefix.queues(), &[shard.queue()]).await?;
+        answer.require("OK")?;
+        confirmed
     }
 }
 
@@ -128,6 +171,16 @@ fn mismatch(what: &str, stored: &str, ours: u32) -> Error {
         format!(
             "the queue was made with {what} {}, this program has {what} {ours}: use a release that goes with the queue",
             reply::quoted(stored)
+        ),
+    )
+}
+
+fn unconfirmed(confirmed: u32, wanted: u32, within: Duration) -> Error {
+    Error::new(
+        ErrorKind::Unknown,
+        format!(
+            "the server has it, but only {confirmed} of {wanted} replicas confirmed it within {within:?}: it may be lost with \
+             the server; ask again, with the same id"
         ),
     )
 }

@@ -27,7 +27,8 @@ pub(super) fn quoted(text: &str) -> String {
 }
 
 impl Answer {
-    pub(super) fn new(operation: &'static str, parts: Vec<Reply>) -> Result<Answer, Error> {
+    pub(super) fn read(operation: &'static str, reply: Reply) -> Result<Answer, Error> {
+        let Reply::List(parts) = reply else { return Err(odd(operation, "no list")) };
         let mut parts = parts.into_iter();
         match parts.next() {
             Some(Reply::Bytes(code)) => match String::from_utf8(code) {

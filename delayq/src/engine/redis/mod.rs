@@ -14,7 +14,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
 use tokio::sync::Mutex;
 
-use super::{BoxFuture, Engine, Marker, Reply, Script};
+use super::{BoxFuture, Engine, Marker, Replicas, Reply, Script};
 use crate::error::{Error, ErrorKind};
 
 use manager::{Failures, Live, Manager};
@@ -106,6 +106,16 @@ impl RedisEngine {
 
     async fn evaluate(&self, script: &'static Script, keys: &[Vec<u8>], args: &[&[u8]]) -> Result<Reply, Error> {
         let mut live = self.connection().await?;
+        self.evaluate_on(&mut live, script, keys, args).await
+    }
+
+    async fn evaluate_on(
+        &self,
+        live: &mut Live,
+        script: &'static Script,
+        keys: &[Vec<u8>],
+        args: &[&[u8]],
+    ) -> Result<Reply, Error> {
         let command = |verb: &str, body: &str| {
             let mut command = redis::cmd(verb);
             command.arg(body).arg(keys.len());
@@ -114,12 +124,37 @@ impl RedisEngine {
             }
             command
         };
-        let answer = match self.send(&mut live, &command("EVALSHA", sha1(script))).await {
+        let answer = match self.send(live, &command("EVALSHA", sha1(script))).await {
             // The server doesn't know the script (yet, or any more), so nothing ran: EVAL runs it and makes it known.
-            Err(error) if failure::is_no_script(&error) => self.send(&mut live, &command("EVAL", script.source)).await,
+            Err(error) if failure::is_no_script(&error) => self.send(live, &command("EVAL", script.source)).await,
             other => other,
         };
         answer.map(reply).map_err(|error| self.target.call_failure(script.name, &error))
+    }
+
+    /// WAIT goes over the connection that wrote: it counts the replicas that have all that this one has written.
+    async fn evaluate_and_wait(
+        &self,
+        script: &'static Script,
+        keys: &[Vec<u8>],
+        args: &[&[u8]],
+        replicas: Replicas,
+    ) -> Result<(Reply, u32), Error> {
+        let mut live = self.connection().await?;
+        let reply = self.evaluate_on(&mut live, script, keys, args).await?;
+        let mut wait = redis::cmd("WAIT");
+        wait.arg(replicas.count).arg(replicas.within.as_millis().max(1) as u64);
+        match self.send(&mut live, &wait).await {
+            Ok(Value::Int(confirmed)) => Ok((reply, u32::try_from(confirmed).unwrap_or_default())),
+            Ok(_) => {
+                Err(Error::new(ErrorKind::Unknown, "WAIT answered in an unknown form: the replicas may have it or not"))
+            }
+            Err(error) => {
+                let failed = self.target.call_failure("WAIT", &error);
+                let text = "it is not known whether the replicas have what was written: ask again, with the same id";
+                Err(Error::new(ErrorKind::Unknown, text).caused(failed))
+            }
+        }
     }
 
     async fn pop(&self, keys: &[Vec<u8>], timeout: Duration) -> Result<Option<Marker>, Error> {
@@ -173,6 +208,21 @@ impl Engine for RedisEngine {
         Box::pin(async move {
             let started = std::time::Instant::now();
             let answer = self.evaluate(script, keys, args).await;
+            metrics::histogram!("delayq_redis_command_seconds", "operation" => script.name).record(started.elapsed());
+            answer
+        })
+    }
+
+    fn run_and_wait<'a>(
+        &'a self,
+        script: &'static Script,
+        keys: &'a [Vec<u8>],
+        args: &'a [&'a [u8]],
+        replicas: Replicas,
+    ) -> BoxFuture<'a, Result<(Reply, u32), Error>> {
+        Box::pin(async move {
+            let started = std::time::Instant::now();
+            let answer = self.evaluate_and_wait(script, keys, args, replicas).await;
             metrics::histogram!("delayq_redis_command_seconds", "operation" => script.name).record(started.elapsed());
             answer
         })

@@ -29,8 +29,8 @@ impl Store {
     /// # Errors
     /// The call failed; it may be repeated.
     pub async fn cancel(&self, shard: &Shard, id: &[u8; 16]) -> Result<Cancelled, Error> {
-        let mut answer = self.call(&CANCEL, shard.all(None), &[id.to_vec()]).await?;
-        Ok(match answer.code() {
+        let (mut answer, confirmed) = self.call_durably(&CANCEL, shard.all(None), &[id.to_vec()]).await?;
+        let cancelled = match answer.code() {
             "CANCELLED" => Cancelled::Cancelled,
             "RUNNING" => Cancelled::Running,
             "DEAD" => Cancelled::Dead,
@@ -38,6 +38,12 @@ impl Store {
             "ENDED" => Cancelled::Ended(End::from_code(answer.int()?).ok_or_else(|| answer.unknown())?),
             "NONE" => Cancelled::None,
             _ => return Err(answer.unknown()),
-        })
+        };
+        if matches!(cancelled, Cancelled::Cancelled | Cancelled::Running) {
+            confirmed?;
+            // An earlier try may have done it, and not been confirmed.
+            self.confirm(shard).await?;
+        }
+        Ok(cancelled)
     }
 }

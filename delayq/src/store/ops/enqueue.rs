@@ -102,7 +102,7 @@ impl Store {
         for (job, text) in jobs.iter().zip(text_of) {
             args.extend([&job.id[..], job.when.as_bytes(), texts[text].1.as_bytes(), &job.envelope]);
         }
-        let mut answer = self.call(&ENQUEUE, shard.enqueue(&priorities), &args).await?;
+        let (mut answer, confirmed) = self.call_durably(&ENQUEUE, shard.enqueue(&priorities), &args).await?;
         match answer.code() {
             "OK" => {}
             "SCHEMA" => return Err(mismatch("schema", &answer.text()?, SCHEMA)),
@@ -118,6 +118,14 @@ impl Store {
                 _ => return Err(answer.unknown()),
             });
         }
-        if sent.len() == jobs.len() { Ok(sent) } else { Err(reply::odd("enqueue", "a reply is missing")) }
+        if sent.len() != jobs.len() {
+            return Err(reply::odd("enqueue", "a reply is missing"));
+        }
+        confirmed?;
+        if sent.contains(&Sent::Already) {
+            // An earlier try may have put it there and not been confirmed.
+            self.confirm(shard).await?;
+        }
+        Ok(sent)
     }
 }

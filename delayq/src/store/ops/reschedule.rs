@@ -28,8 +28,9 @@ impl Store {
     /// # Errors
     /// The call failed; it may be repeated.
     pub async fn reschedule(&self, shard: &Shard, id: &[u8; 16], when: &str) -> Result<Rescheduled, Error> {
-        let mut answer = self.call(&RESCHEDULE, shard.all(None), &[id.to_vec(), when.as_bytes().to_vec()]).await?;
-        Ok(match answer.code() {
+        let (mut answer, confirmed) =
+            self.call_durably(&RESCHEDULE, shard.all(None), &[id.to_vec(), when.as_bytes().to_vec()]).await?;
+        let rescheduled = match answer.code() {
             "OK" => Rescheduled::Due(answer.count()?),
             "RUNNING" => Rescheduled::Running,
             "DEAD" => Rescheduled::Dead,
@@ -37,6 +38,10 @@ impl Store {
             "ENDED" => Rescheduled::Ended(End::from_code(answer.int()?).ok_or_else(|| answer.unknown())?),
             "NONE" => Rescheduled::None,
             _ => return Err(answer.unknown()),
-        })
+        };
+        if matches!(rescheduled, Rescheduled::Due(_)) {
+            confirmed?;
+        }
+        Ok(rescheduled)
     }
 }
