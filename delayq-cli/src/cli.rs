@@ -7,7 +7,7 @@ use anstream::ColorChoice;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{cancel, completions, dead, enqueue, forecast, job, jobs, pause, queues, reschedule, workers};
-use crate::time;
+use crate::{serve, time};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -107,6 +107,8 @@ pub(crate) enum Command {
     Forecast(forecast::Options),
     /// Show who serves a queue, what they run and how late
     Workers(workers::Options),
+    /// Serve the HTTP API, metrics and probes
+    Serve(serve::Options),
     /// Print completions for a shell
     Completions(completions::Options),
 }

@@ -11,6 +11,7 @@ mod filter;
 mod find;
 mod output;
 mod progress;
+mod serve;
 mod time;
 
 use std::process::ExitCode;

@@ -16,5 +16,7 @@ mod looking;
 mod security;
 #[path = "cli/sending.rs"]
 mod sending;
+#[path = "serve/mod.rs"]
+mod serve;
 #[path = "cli/stores.rs"]
 mod stores;

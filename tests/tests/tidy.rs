@@ -5,6 +5,8 @@
 
 #[path = "tidy/promises.rs"]
 mod promises;
+#[path = "tidy/security.rs"]
+mod security;
 
 use std::collections::BTreeSet;
 use std::fs;

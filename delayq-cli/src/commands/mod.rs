@@ -20,6 +20,7 @@ use crate::cli::{Cli, Command, Global};
 use crate::connect::connect;
 use crate::failure::Outcome;
 use crate::output::Out;
+use crate::serve;
 
 /// What a command works with.
 pub(crate) struct Session {
@@ -32,7 +33,10 @@ pub(crate) async fn run(cli: Cli) -> Outcome {
     if let Command::Completions(options) = &cli.command {
         return completions::run(options);
     }
-    let (name, creates) = (name(&cli.command), matches!(cli.command, Command::Enqueue(_)));
+    if let Command::Serve(options) = &cli.command {
+        options.check()?;
+    }
+    let (name, creates) = (name(&cli.command), matches!(cli.command, Command::Enqueue(_) | Command::Serve(_)));
     let mut session = begin(&cli.global, name, creates).await?;
     let result = match cli.command {
         Command::Enqueue(options) => enqueue::run(&mut session, options).await,
@@ -46,6 +50,7 @@ pub(crate) async fn run(cli: Cli) -> Outcome {
         Command::Resume(options) => pause::run(&mut session, options, false).await,
         Command::Forecast(options) => forecast::run(&mut session, options).await,
         Command::Workers(options) => workers::run(&mut session, options).await,
+        Command::Serve(options) => serve::run(&mut session, cli.global.audit_log.as_deref(), options).await,
         Command::Completions(options) => completions::run(&options),
     };
     // What was printed before a failure is shown as well.
@@ -73,6 +78,7 @@ fn name(command: &Command) -> &'static str {
         Command::Resume(_) => "resume",
         Command::Forecast(_) => "forecast",
         Command::Workers(_) => "workers",
+        Command::Serve(_) => "serve",
         Command::Completions(_) => "completions",
     }
 }

@@ -123,6 +123,18 @@ pub(crate) async fn server_and_client() -> (RedisServer, Client) {
     (server, client)
 }
 
+/// Makes the user that SECURITY.md has, and answers the URL with it.
+pub(crate) fn documented_user(server: &RedisServer) -> String {
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../SECURITY.md")).unwrap();
+    let (_, rules) = text.split_once("ACL SETUSER delayq ").unwrap();
+    let (rules, _) = rules.split_once("```").unwrap();
+    let command: Vec<&str> = ["ACL", "SETUSER", "delayq"].into_iter().chain(rules.split_whitespace()).collect();
+    assert_eq!(server.command(&command).unwrap(), "+OK\r\n");
+    // Servers that know this one log the refusal otherwise, as SECURITY.md says.
+    server.command(&["ACL", "SETUSER", "delayq", "+client|setinfo"]).unwrap();
+    format!("redis://delayq:a-long-random-password@127.0.0.1:{}/", server.port())
+}
+
 /// A folder that is gone with its case.
 pub(crate) struct Folder(PathBuf);
 

@@ -1,5 +1,6 @@
 //! The security checks that touch the command line, by their numbers: 16 (what comes from the store can't steer a terminal),
-//! 22 (no password and no payload where it doesn't belong), 23 (secrets from environment or file, changes written down).
+//! 18 (nor end a command), 20 (the documented user is enough), 22 (no password and no payload where it doesn't belong), 23
+//! (secrets from environment or file, changes written down).
 
 use std::collections::BTreeMap;
 
@@ -7,8 +8,8 @@ use delayq::{JobId, RawJob};
 use delayq_redis_fixture::RedisServer;
 
 use crate::kit::{
-    Folder, HOUR, ORDERS, Ran, Running, bury, ended, eventually, ids, listed, program, run, server_and_client, shown,
-    texts, waiting,
+    Folder, HOUR, ORDERS, Ran, Running, bury, documented_user, ended, eventually, ids, listed, program, run,
+    server_and_client, shown, texts, waiting,
 };
 
 const SECRET: &str = "s3cret-password";
@@ -87,6 +88,80 @@ async fn s16_names_with_control_characters_are_refused_with_nothing_written() {
         run(&server.url(), &["queues", "--prefix", name]).await.fails(2, "not a");
     }
     assert!(server.command(&["DBSIZE"]).unwrap().starts_with(":0"));
+}
+
+#[tokio::test]
+async fn s18_what_a_foreign_hand_stored_ends_no_command() {
+    let (server, client) = server_and_client().await;
+    waiting(&client, ORDERS, "a", 2).await;
+    bury(&client, &["timeout"]).await;
+    let key = |name: &str| format!("delayq:{{{ORDERS}/0}}:{name}");
+    for command in [
+        // A record that is none, an entry that is no id, a dead letter without a record, a session of nobody.
+        ["HSET", &key("jobs"), "0123456789abcdef", "garbage"],
+        ["ZADD", &key("due:5"), "1", "0123456789abcdef"],
+        ["ZADD", &key("due:5"), "2", "no id"],
+        ["ZADD", &key("dead"), "1", "fedcba9876543210"],
+        ["HSET", &key("error"), "fedcba9876543210", "\u{1b}[2J"],
+        ["ZADD", &key("sessions"), "1", "nobody's"],
+    ] {
+        assert!(server.command(&command).unwrap().starts_with(':'), "{command:?}");
+    }
+    // Those 16 bytes as ids.
+    let (id, letter) = ("30313233-3435-3637-3839-616263646566", "66656463-6261-3938-3736-353433323130");
+    for args in [
+        &["jobs", "--queue", ORDERS][..],
+        &["jobs", "--queue", ORDERS, "--name", "a"],
+        &["jobs", "--queue", ORDERS, "--state", "running"],
+        &["job", id],
+        &["job", letter],
+        &["dead", "list", "--queue", ORDERS],
+        &["dead", "show", letter],
+        &["dead", "export", "--queue", ORDERS],
+        &["queues"],
+        &["forecast", ORDERS],
+        &["workers", ORDERS, "--running"],
+    ] {
+        for json in [&[][..], &["--json"]] {
+            let ran = run(&server.url(), &[args, json].concat()).await;
+            assert!(matches!(ran.code, 0 | 1) && !ran.err.contains("panicked"), "{args:?}: {ran:#?}");
+            is_inert(&ran);
+        }
+    }
+}
+
+#[tokio::test]
+async fn s20_each_command_works_for_the_documented_user() {
+    let (server, client) = server_and_client().await;
+    let url = documented_user(&server);
+    let dead: Vec<String> =
+        bury(&client, &["timeout", "timeout", "refused"]).await.iter().map(ToString::to_string).collect();
+    waiting(&client, "mail", "newsletter", 3).await;
+    let id = JobId::new().to_string();
+    for args in [
+        &["enqueue", "a", "{}", "--queue", ORDERS, "--in", "1h", "--id", &id, "--unique", "k", "--retain", "1h"][..],
+        &["job", &id],
+        &["jobs", "--queue", "mail", "--payload", "n"],
+        &["jobs", "--queue", ORDERS, "--state", "running"],
+        &["jobs", "--queue", ORDERS, "--state", "retained"],
+        &["queues"],
+        &["forecast", "mail"],
+        &["workers", ORDERS, "--running"],
+        &["reschedule", &id, "--in", "2h"],
+        &["cancel", &id],
+        &["cancel", "--queue", "mail", "--name", "newsletter", "--yes"],
+        &["dead", "list", "--queue", ORDERS],
+        &["dead", "show", &dead[0]],
+        &["dead", "export", "--queue", ORDERS],
+        &["dead", "retry", &dead[0]],
+        &["dead", "delete", &dead[1]],
+        &["dead", "retry", "--queue", ORDERS, "--error", "refused", "--yes"],
+        &["pause", ORDERS],
+        &["resume", ORDERS],
+    ] {
+        run(&url, args).await.ok();
+    }
+    assert_eq!(server.command(&["ACL", "LOG"]).unwrap(), "*0\r\n", "nothing else was tried");
 }
 
 #[tokio::test]

@@ -89,7 +89,7 @@ async fn b62_passwords_and_users_that_are_not_right_are_denied() {
 }
 
 #[tokio::test]
-async fn check20_everything_works_for_a_user_who_may_do_only_what_is_needed() {
+async fn s20_everything_works_for_a_user_who_may_do_only_what_is_needed() {
     let server = RedisServer::start().unwrap();
     let rules = "~delayq:* +eval +evalsha +bzpopmin +hello +ping +select +client|setname +time +info \
         +hdel +hexists +hget +hincrby +hlen +hmget +hset +sadd +scard +smembers +smismember +srandmember +srem \

@@ -24,7 +24,7 @@ pub(crate) fn holds_no_secret(error: &Error) {
 }
 
 #[tokio::test]
-async fn check22_no_error_of_a_call_and_no_debug_output_shows_the_password() {
+async fn s22_no_error_of_a_call_and_no_debug_output_shows_the_password() {
     let mut server = RedisServer::start_with(&["--requirepass", SECRET]).unwrap();
     let builder = || {
         Client::builder()
@@ -68,7 +68,7 @@ async fn check22_no_error_of_a_call_and_no_debug_output_shows_the_password() {
 }
 
 #[tokio::test]
-async fn check22_payloads_are_not_in_debug_output() {
+async fn s22_payloads_are_not_in_debug_output() {
     let (_server, client) = delayq_tests::server_and_client().await;
     let mut stage = Stage::start(&client);
     let job = only("s3cret", Act::Bury);

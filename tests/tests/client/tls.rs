@@ -81,7 +81,7 @@ fn ping(url: &str, trusts: &Path) -> String {
 }
 
 #[test]
-fn check21_tls_works_with_the_right_authority_and_name_alone() {
+fn s21_tls_works_with_the_right_authority_and_name_alone() {
     let folder = Folder::new("right");
     let (server, port) = Authority::new().server(&folder.0, &["localhost", "127.0.0.1"]);
     let right = folder.0.join("ca.crt");
@@ -118,7 +118,7 @@ fn check21_tls_works_with_the_right_authority_and_name_alone() {
 }
 
 #[test]
-fn check21_a_certificate_for_another_name_is_refused() {
+fn s21_a_certificate_for_another_name_is_refused() {
     let folder = Folder::new("name");
     let (server, port) = Authority::new().server(&folder.0, &["somewhere.example"]);
     let right = folder.0.join("ca.crt");

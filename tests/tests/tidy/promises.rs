@@ -11,6 +11,7 @@ const PROMISES: &[(&str, &[&str])] = &[
         "docs/operations.md",
         &["", "Where to look", "Redis came back empty", "After a power cut: a torn append-only file", "Orphans"],
     ),
+    ("docs/security-checks.md", &["", "Not checked yet"]),
 ];
 
 /// A paragraph, a point of a list or a row of a table.
@@ -89,11 +90,12 @@ fn held(bracket: &str) -> Option<Held<'_>> {
     Some(Held::Tests(file, tests.split(", ").collect()))
 }
 
-/// The file that `suite/module` or `delayq/module` names.
+/// The file that `suite/module`, `delayq/module` or the path of a file of the command line names.
 fn source(named: &str) -> Option<String> {
-    let path = match named.strip_prefix("delayq/") {
-        Some(module) => format!("delayq/src/{module}.rs"),
-        None => format!("tests/tests/{named}.rs"),
+    let path = match named.split_once('/') {
+        Some(("delayq", module)) => format!("delayq/src/{module}.rs"),
+        Some(("delayq-cli", _)) => format!("{named}.rs"),
+        _ => format!("tests/tests/{named}.rs"),
     };
     super::root().join(&path).is_file().then_some(path)
 }

@@ -1,0 +1,106 @@
+//! Dead letters: found, sent to work again, deleted.
+
+use axum::extract::State;
+use axum::response::Response;
+use delayq::{DeadReason, JobId, JobInfo, JobQuery, JobState};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::App;
+use super::extract::{self, Id, Params};
+use super::jobs::{InQueue, only_one, page};
+use super::problem::Problem;
+use super::queues;
+use super::roles::Caller;
+use crate::find;
+use crate::output::json::JobView;
+
+/// Which letters, and how many.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Listing {
+    queue: String,
+    name: Option<String>,
+    payload: Option<String>,
+    reason: Option<String>,
+    error: Option<String>,
+    #[serde(default)]
+    oldest_first: bool,
+    limit: Option<u64>,
+    after: Option<String>,
+}
+
+/// `GET /api/v1/dead`: a page of a queue's dead letters, the newest first, without their payloads.
+pub(super) async fn list(State(app): State<App>, Params(listing): Params<Listing>) -> Result<Response, Problem> {
+    let mut query = JobQuery::new(JobState::Dead);
+    if !listing.oldest_first {
+        query = query.newest_first();
+    }
+    if let Some(name) = listing.name {
+        query = query.name(name);
+    }
+    if let Some(text) = listing.payload {
+        query = query.payload_contains(text);
+    }
+    if let Some(reason) = &listing.reason {
+        let reason: DeadReason = reason.parse().map_err(|_| {
+            Problem::bad_request(
+                "there is no such reason: retries_exhausted, unknown_job, unknown_version, undecodable, buried or crash_loop",
+            )
+        })?;
+        query = query.reason(reason);
+    }
+    if let Some(text) = listing.error {
+        query = query.error_contains(text);
+    }
+    page(&app, &listing.queue, query, listing.limit, listing.after.as_deref()).await
+}
+
+/// `GET /api/v1/dead/{id}`: a letter with its payload.
+pub(super) async fn show(
+    State(app): State<App>,
+    Id(id): Id,
+    Params(place): Params<InQueue>,
+) -> Result<Response, Problem> {
+    extract::json(&JobView::of(&letter(&app, id, place.queue).await?))
+}
+
+/// A letter, in the one queue that has it.
+async fn letter(app: &App, id: JobId, queue: Option<String>) -> Result<JobInfo, Problem> {
+    let queues = queues::named_or_all(app, queue).await?;
+    let mut found = find::everywhere(&app.client, &queues, id).await?;
+    let state = found.first().map(|job| job.state);
+    found.retain(|job| job.state == JobState::Dead);
+    only_one(id, found)?.ok_or_else(|| match state {
+        Some(state) => Problem::conflict(format!("the job {id} is no dead letter: it is {state}")),
+        None => Problem::not_found(format!("there is no dead letter {id}")),
+    })
+}
+
+/// `POST /api/v1/dead/{id}/retry`: it waits again, due now, with all its attempts.
+pub(super) async fn retry(
+    State(app): State<App>,
+    caller: Caller,
+    Id(id): Id,
+    Params(place): Params<InQueue>,
+) -> Result<Response, Problem> {
+    let queue = letter(&app, id, place.queue).await?.queue;
+    let (what, letters) = (id.to_string(), app.client.dead_letters(&queue));
+    let change = async { Ok(letters.redrive(id).await?) };
+    app.audit.change(&caller, Some(&queue), &what, change, |()| format!("{id} retried")).await?;
+    extract::json(&json!({ "id": what, "queue": queue, "outcome": "retried" }))
+}
+
+/// `DELETE /api/v1/dead/{id}`: it is gone for good.
+pub(super) async fn delete(
+    State(app): State<App>,
+    caller: Caller,
+    Id(id): Id,
+    Params(place): Params<InQueue>,
+) -> Result<Response, Problem> {
+    let queue = letter(&app, id, place.queue).await?.queue;
+    let (what, letters) = (id.to_string(), app.client.dead_letters(&queue));
+    let change = async { Ok(letters.delete(id).await?) };
+    app.audit.change(&caller, Some(&queue), &what, change, |()| format!("{id} deleted")).await?;
+    extract::json(&json!({ "id": what, "queue": queue, "outcome": "deleted" }))
+}

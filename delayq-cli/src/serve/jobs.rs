@@ -1,0 +1,423 @@
+//! Jobs: sent, found, cancelled, moved.
+
+use std::collections::BTreeMap;
+
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+use delayq::{AnyJob, CancelOutcome, Client, Error, JobHandle, JobId, JobInfo, JobQuery, JobState, JobStatus, RawJob};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::App;
+use super::audit;
+use super::extract::{self, Id, Json, Params, clamped};
+use super::limits::BATCH_MAX;
+use super::problem::Problem;
+use super::queues;
+use super::roles::Caller;
+use crate::find;
+use crate::output::json::{JobView, from_base64, instant};
+use crate::time;
+
+/// How many jobs a page has unless the query says so.
+const PAGE: usize = 50;
+
+/// A job as it is sent. Its payload is in it: there is no `Debug`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewJob<'a> {
+    name: String,
+    version: u32,
+    #[serde(default, borrow, deserialize_with = "present")]
+    payload: Option<&'a RawValue>,
+    payload_base64: Option<String>,
+    queue: Option<String>,
+    #[serde(rename = "in")]
+    delay: Option<String>,
+    at: Option<String>,
+    id: Option<String>,
+    priority: Option<u8>,
+    max_retries: Option<u32>,
+    unique: Option<String>,
+    expires_in: Option<String>,
+    retain_for: Option<String>,
+    trace_parent: Option<String>,
+}
+
+/// `null` is a payload too.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+/// A job that can be sent, and what is said of it afterwards.
+struct Ready {
+    queue: String,
+    id: JobId,
+    name: String,
+    job: RawJob,
+}
+
+/// What came of a job.
+#[derive(Debug, Serialize)]
+struct Sent {
+    id: String,
+    queue: String,
+    created: bool,
+}
+
+/// `POST /api/v1/jobs`: one job, or a list of them.
+pub(super) async fn enqueue(State(app): State<App>, caller: Caller, body: Json) -> Result<Response, Problem> {
+    let is_list = body.items().is_some();
+    let new: Vec<NewJob<'_>> = match body.items() {
+        None => vec![body.read()?],
+        Some(1..=BATCH_MAX) => body.read()?,
+        Some(count) => {
+            return Err(Problem::bad_request(format!("a list has 1 to {BATCH_MAX} jobs, this one has {count}")));
+        }
+    };
+    let mut ready = Vec::with_capacity(new.len());
+    for (nth, job) in new.into_iter().enumerate() {
+        ready.push(made(job).map_err(|why| {
+            Problem::bad_request(if is_list { format!("job {nth} of the list: {why}") } else { why })
+        })?);
+    }
+    let what = listed(&ready);
+    let queue = ready.iter().all(|job| job.queue == ready[0].queue).then(|| ready[0].queue.clone());
+    let sent =
+        app.audit.change(&caller, queue.as_deref(), &what, async { Ok(send(&app.client, ready).await) }, told).await?;
+    if is_list { answer_list(sent) } else { answer_one(sent) }
+}
+
+/// A job's queue and id, and what came of it.
+type Answer = (String, JobId, Result<JobHandle<AnyJob>, Error>);
+type Answers = Vec<Answer>;
+
+fn answer_one(mut sent: Answers) -> Result<Response, Problem> {
+    let Some((queue, id, result)) = sent.pop() else { return Err(Problem::internal("the job got no answer")) };
+    let handle = result.map_err(|error| Problem::from(error).with("id", id.to_string()))?;
+    let place = format!("/api/v1/jobs/{id}?queue={queue}");
+    let created = handle.is_new();
+    let mut response = extract::json(&Sent { id: id.to_string(), queue, created })?;
+    *response.status_mut() = if created { StatusCode::CREATED } else { StatusCode::OK };
+    if let Ok(place) = HeaderValue::from_str(&place) {
+        response.headers_mut().insert(header::LOCATION, place);
+    }
+    Ok(response)
+}
+
+/// Each job has its own result; where none was sent, the first one's trouble is that of all.
+fn answer_list(sent: Answers) -> Result<Response, Problem> {
+    let (mut any_sent, mut all_created, mut first) = (false, true, None);
+    let mut results: Vec<Value> = Vec::with_capacity(sent.len());
+    for (queue, id, result) in sent {
+        match result {
+            Ok(handle) => {
+                any_sent = true;
+                all_created &= handle.is_new();
+                results.push(json!({ "id": id.to_string(), "queue": queue, "created": handle.is_new() }));
+            }
+            Err(error) => {
+                let problem = Problem::from(error);
+                results.push(json!({ "id": id.to_string(), "queue": queue, "problem": problem.value() }));
+                first.get_or_insert(problem);
+            }
+        }
+    }
+    let status = match first {
+        Some(problem) if !any_sent => return Err(problem.of("no job was sent").with("jobs", results)),
+        Some(_) => StatusCode::MULTI_STATUS,
+        None if all_created => StatusCode::CREATED,
+        None => StatusCode::OK,
+    };
+    let mut response = extract::json(&json!({ "jobs": results }))?;
+    *response.status_mut() = status;
+    Ok(response)
+}
+
+/// For the audit log: which jobs, none of their payloads.
+fn listed(jobs: &[Ready]) -> String {
+    jobs.iter().map(|job| format!("{} {}", job.id, audit::shown(&job.name))).collect::<Vec<_>>().join(", ")
+}
+
+fn told(sent: &Answers) -> String {
+    let one = |(_, id, result): &Answer| match result {
+        Ok(handle) if handle.is_new() => format!("{id} sent"),
+        Ok(_) => format!("{id} was there"),
+        Err(error) => format!("{id} not sent: {:?}", error.kind()),
+    };
+    sent.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// The jobs of one queue, and where each stands in the request.
+#[derive(Default)]
+struct Batch {
+    places: Vec<(usize, JobId)>,
+    jobs: Vec<RawJob>,
+}
+
+/// Sends jobs, queue by queue, and answers in their order.
+async fn send(client: &Client, jobs: Vec<Ready>) -> Answers {
+    let mut by_queue: BTreeMap<String, Batch> = BTreeMap::new();
+    let count = jobs.len();
+    for (nth, Ready { queue, id, job, .. }) in jobs.into_iter().enumerate() {
+        let batch = by_queue.entry(queue).or_default();
+        batch.places.push((nth, id));
+        batch.jobs.push(job);
+    }
+    let mut answers: Vec<(usize, Answer)> = Vec::with_capacity(count);
+    for (queue, Batch { places, jobs }) in by_queue {
+        let sent = client.send_raw(&queue, jobs).await;
+        answers.extend(places.into_iter().zip(sent).map(|((nth, id), sent)| (nth, (queue.clone(), id, sent))));
+    }
+    answers.sort_by_key(|(nth, _)| *nth);
+    answers.into_iter().map(|(_, answer)| answer).collect()
+}
+
+fn made(new: NewJob<'_>) -> Result<Ready, String> {
+    let payload = match (new.payload, &new.payload_base64) {
+        (Some(json), None) => json.get().as_bytes().to_vec(),
+        (None, Some(text)) => from_base64(text).map_err(|error| format!("payload_base64 is no base64: {error}"))?,
+        (Some(_), Some(_)) => return Err("it has both payload and payload_base64: which one?".to_owned()),
+        (None, None) => return Err("it has no payload: give {} if there is nothing to say".to_owned()),
+    };
+    // The id is there before anything is sent, so that an answer that isn't sure can name it.
+    let id = match new.id {
+        Some(text) => text.parse().map_err(|error: delayq::InvalidJobId| error.to_string())?,
+        None => JobId::new(),
+    };
+    let mut job = RawJob::new(new.name.clone(), new.version, payload).id(id);
+    match (new.delay, new.at) {
+        (Some(_), Some(_)) => return Err("it has both in and at: which one?".to_owned()),
+        (Some(delay), None) => job = job.at(time::duration(&delay)?),
+        (None, Some(at)) => job = job.at(time::instant(&at)?),
+        (None, None) => {}
+    }
+    if let Some(priority) = new.priority {
+        job = job.priority(priority);
+    }
+    if let Some(retries) = new.max_retries {
+        job = job.max_retries(retries);
+    }
+    if let Some(key) = new.unique {
+        job = job.unique(key);
+    }
+    if let Some(after_due) = new.expires_in {
+        job = job.expires_in(time::duration(&after_due)?);
+    }
+    if let Some(after_done) = new.retain_for {
+        job = job.retain_for(time::duration(&after_done)?);
+    }
+    if let Some(parent) = new.trace_parent {
+        job = job.trace_parent(parent);
+    }
+    Ok(Ready { queue: new.queue.unwrap_or_else(|| "default".to_owned()), id, name: new.name, job })
+}
+
+/// Which jobs, and how many.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Listing {
+    queue: String,
+    state: Option<String>,
+    name: Option<String>,
+    payload: Option<String>,
+    due_from: Option<String>,
+    due_before: Option<String>,
+    limit: Option<u64>,
+    after: Option<String>,
+}
+
+/// `GET /api/v1/jobs`: a page of a queue's jobs, without their payloads.
+pub(super) async fn list(State(app): State<App>, Params(listing): Params<Listing>) -> Result<Response, Problem> {
+    let state = listing.state.as_deref().map_or(Ok(JobState::Waiting), str::parse)?;
+    let mut query = JobQuery::new(state);
+    if let Some(name) = listing.name {
+        query = query.name(name);
+    }
+    if let Some(text) = listing.payload {
+        query = query.payload_contains(text);
+    }
+    if listing.due_from.is_some() || listing.due_before.is_some() {
+        let now = app.client.stats(&listing.queue).await?.now;
+        let moment = |text: &String| time::moment(text).map(|moment| moment.resolve(now)).map_err(Problem::bad_request);
+        if let Some(from) = &listing.due_from {
+            query = query.due_from(moment(from)?);
+        }
+        if let Some(before) = &listing.due_before {
+            query = query.due_before(moment(before)?);
+        }
+    }
+    page(&app, &listing.queue, query, listing.limit, listing.after.as_deref()).await
+}
+
+/// A page, as it is answered.
+pub(super) async fn page(
+    app: &App,
+    queue: &str,
+    mut query: JobQuery,
+    limit: Option<u64>,
+    after: Option<&str>,
+) -> Result<Response, Problem> {
+    query = query.limit(clamped(limit, PAGE, 1, delayq::limits::JOBS_PAGE_MAX));
+    if let Some(after) = after {
+        query = query.after(after.parse()?);
+    }
+    let page = app.client.jobs(queue).list(&query).await?;
+    let jobs: Vec<Value> = page.jobs.into_iter().map(without_payload).collect();
+    let next = page.next.map(|next| next.to_string());
+    extract::json(&json!({ "jobs": jobs, "scanned": page.scanned, "next": next }))
+}
+
+/// A page of large payloads would be large itself: one by one they can be had.
+fn without_payload(mut job: JobInfo) -> Value {
+    let bytes = job.payload.len();
+    job.payload = Default::default();
+    let mut value = serde_json::to_value(JobView::of(&job)).unwrap_or_default();
+    if let Value::Object(fields) = &mut value {
+        fields.retain(|name, _| !name.starts_with("payload"));
+        fields.insert("payload_bytes".to_owned(), bytes.into());
+    }
+    value
+}
+
+/// The queue of a job, where it is known.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct InQueue {
+    pub(super) queue: Option<String>,
+}
+
+/// `GET /api/v1/jobs/{id}`: all that is known of a job.
+pub(super) async fn show(
+    State(app): State<App>,
+    Id(id): Id,
+    Params(place): Params<InQueue>,
+) -> Result<Response, Problem> {
+    let queues = queues::named_or_all(&app, place.queue).await?;
+    let found = only_one(id, find::everywhere(&app.client, &queues, id).await?)?;
+    if let Some(job) = found {
+        return extract::json(&JobView::of(&job));
+    }
+    let (queue, status) = ended(&app, &queues, id).await?;
+    extract::json(&json!({ "id": id.to_string(), "queue": queue, "state": status }))
+}
+
+/// The one that is meant.
+pub(super) fn only_one(id: JobId, mut found: Vec<JobInfo>) -> Result<Option<JobInfo>, Problem> {
+    if found.len() > 1 {
+        let queues: Vec<&str> = found.iter().map(|job| job.queue.as_str()).collect();
+        return Err(Problem::ambiguous(format!("{id} is in {}", queues.join(", "))));
+    }
+    Ok(found.pop())
+}
+
+/// How a job ended that has left its queue.
+async fn ended(app: &App, queues: &[String], id: JobId) -> Result<(String, &'static str), Problem> {
+    let gone = || Problem::not_found(format!("there is no job {id}: it ended before, or never was"));
+    let (queue, status) = find::ended(&app.client, queues, id).await?.ok_or_else(gone)?;
+    let status = match status {
+        JobStatus::Done => "done",
+        JobStatus::Cancelled => "cancelled",
+        JobStatus::Expired => "expired",
+        JobStatus::Discarded => "discarded",
+        JobStatus::Deleted => "deleted",
+        // It was made between two looks.
+        _ => return Err(gone()),
+    };
+    Ok((queue, status))
+}
+
+/// The handle of a job that is to be changed.
+async fn handle(app: &App, id: JobId, queue: Option<String>) -> Result<JobHandle<AnyJob>, Problem> {
+    if let Some(queue) = queue {
+        return Ok(app.client.job(&queue, id));
+    }
+    let queues = queues::named_or_all(app, None).await?;
+    match only_one(id, find::everywhere(&app.client, &queues, id).await?)? {
+        Some(job) => Ok(app.client.job(&job.queue, id)),
+        // The queue's own answer says how it ended.
+        None => Ok(app.client.job(&ended(app, &queues, id).await?.0, id)),
+    }
+}
+
+/// `DELETE /api/v1/jobs/{id}`: it will not run, or not again.
+pub(super) async fn cancel(
+    State(app): State<App>,
+    caller: Caller,
+    Id(id): Id,
+    Params(place): Params<InQueue>,
+) -> Result<Response, Problem> {
+    let handle = handle(&app, id, place.queue).await?;
+    let queue = handle.queue();
+    let (what, change) = (id.to_string(), async { Ok(handle.cancel().await?) });
+    let outcome = app.audit.change(&caller, Some(queue), &what, change, |done| format!("{id} {}", how(done))).await?;
+    extract::json(&json!({ "id": what, "queue": queue, "outcome": how(&outcome) }))
+}
+
+fn how(outcome: &CancelOutcome) -> &'static str {
+    match outcome {
+        CancelOutcome::Cancelled => "cancelled",
+        // It goes on to the end of this run.
+        _ => "running",
+    }
+}
+
+/// When a job is to be due.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewTime {
+    #[serde(rename = "in")]
+    delay: Option<String>,
+    at: Option<String>,
+}
+
+/// `POST /api/v1/jobs/{id}/reschedule`: a job that waits is due at another time.
+pub(super) async fn reschedule(
+    State(app): State<App>,
+    caller: Caller,
+    Id(id): Id,
+    Params(place): Params<InQueue>,
+    body: Json,
+) -> Result<Response, Problem> {
+    let to: NewTime = body.read()?;
+    let when: delayq::When = match (to.delay, to.at) {
+        (Some(delay), None) => time::duration(&delay).map_err(Problem::bad_request)?.into(),
+        (None, Some(at)) => time::instant(&at).map_err(Problem::bad_request)?.into(),
+        _ => return Err(Problem::bad_request("give one of \"in\" and \"at\"")),
+    };
+    let handle = handle(&app, id, place.queue).await?;
+    let queue = handle.queue();
+    let (what, change) = (id.to_string(), async { Ok(handle.reschedule_at(when).await?) });
+    let due = app.audit.change(&caller, Some(queue), &what, change, |due| format!("{id} due {due}")).await?;
+    extract::json(&json!({ "id": what, "queue": queue, "due": instant(Some(due)) }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Ready, String> {
+        serde_json::from_str(text).map_err(|error| error.to_string()).and_then(made)
+    }
+
+    #[test]
+    fn s14_what_is_wrong_with_a_job_is_said() {
+        for (text, why) in [
+            (r#"{"name":"a","version":1}"#, "no payload"),
+            (r#"{"name":"a","payload":1}"#, "missing field `version`"),
+            (r#"{"name":"a","version":1,"payload":1,"payload_base64":"e30="}"#, "both payload"),
+            (r#"{"name":"a","version":1,"payload_base64":"?"}"#, "no base64"),
+            (r#"{"name":"a","version":1,"payload":1,"in":"1m","at":"2026-12-24T18:00:00Z"}"#, "both in and at"),
+            (r#"{"name":"a","version":1,"payload":1,"in":"soon"}"#, "no duration"),
+            (r#"{"name":"a","version":1,"payload":1,"id":"7"}"#, "not a job id"),
+            (r#"{"name":"a","version":1,"payload":1,"delay":"1m"}"#, "unknown field `delay`"),
+            (r#"{"name":"a","version":-1,"payload":1}"#, "invalid value"),
+        ] {
+            assert!(read(text).map(|_| ()).is_err_and(|said| said.contains(why)), "{text}");
+        }
+        let job = read(r#"{"name":"a","version":1,"payload":null}"#).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!((job.queue.as_str(), job.name.as_str()), ("default", "a"));
+    }
+}
