@@ -12,6 +12,7 @@ mod find;
 mod output;
 mod progress;
 mod time;
+mod top;
 
 use std::process::ExitCode;
 

@@ -20,6 +20,7 @@ use crate::cli::{Cli, Command, Global};
 use crate::connect::connect;
 use crate::failure::Outcome;
 use crate::output::Out;
+use crate::top;
 
 /// What a command works with.
 pub(crate) struct Session {
@@ -31,6 +32,9 @@ pub(crate) struct Session {
 pub(crate) async fn run(cli: Cli) -> Outcome {
     if let Command::Completions(options) = &cli.command {
         return completions::run(options);
+    }
+    if let Command::Top(options) = cli.command {
+        return top::run(&cli.global, options).await;
     }
     let (name, creates) = (name(&cli.command), matches!(cli.command, Command::Enqueue(_)));
     let mut session = begin(&cli.global, name, creates).await?;
@@ -47,13 +51,14 @@ pub(crate) async fn run(cli: Cli) -> Outcome {
         Command::Forecast(options) => forecast::run(&mut session, options).await,
         Command::Workers(options) => workers::run(&mut session, options).await,
         Command::Completions(options) => completions::run(&options),
+        Command::Top(options) => top::run(&cli.global, options).await,
     };
     // What was printed before a failure is shown as well.
     let flushed = session.out.flush();
     result.and(flushed.map_err(Into::into))
 }
 
-async fn begin(global: &Global, name: &'static str, creates: bool) -> Outcome<Session> {
+pub(crate) async fn begin(global: &Global, name: &'static str, creates: bool) -> Outcome<Session> {
     let out = Out::new(global.json);
     let audit = Audit::open(global.audit_log.as_deref(), name)?;
     Ok(Session { client: connect(global, creates).await?, out, audit })
@@ -74,5 +79,6 @@ fn name(command: &Command) -> &'static str {
         Command::Forecast(_) => "forecast",
         Command::Workers(_) => "workers",
         Command::Completions(_) => "completions",
+        Command::Top(_) => "top",
     }
 }
