@@ -18,3 +18,6 @@ mod security;
 mod sending;
 #[path = "cli/stores.rs"]
 mod stores;
+#[cfg(target_os = "linux")]
+#[path = "cli/top.rs"]
+mod top;

@@ -420,10 +420,10 @@ impl App {
         if let Some(open) = &self.sheet {
             let sheet = open.sheet.as_ref()?;
             let (name, state) = (sheet.title.clone(), sheet.state?);
-            return Some((&open.queue, Target { id: sheet.id, name, state, died: sheet.died }));
+            return Some((open.queue.as_str(), Target { id: sheet.id, name, state, died: sheet.died }));
         }
         let (open, job) = (self.open.as_ref()?, self.job()?);
-        Some((&open.name, Target { id: job.id, name: job.name.clone(), state: job.state, died: job.died }))
+        Some((open.name.as_str(), Target { id: job.id, name: job.name.clone(), state: job.state, died: job.died }))
     }
 
     fn say(&mut self, text: String, is_bad: bool) {

@@ -64,10 +64,12 @@ pub(super) fn events() -> Outcome<mpsc::Receiver<Event>> {
     let listen = move || {
         while !to.is_closed() {
             match event::poll(LISTEN) {
-                Ok(true) => match event::read() {
-                    Ok(event) if to.blocking_send(event).is_ok() => {}
-                    _ => return,
-                },
+                Ok(true) => {
+                    let Ok(event) = event::read() else { return };
+                    if to.blocking_send(event).is_err() {
+                        return;
+                    }
+                }
                 Ok(false) => {}
                 Err(_) => return,
             }

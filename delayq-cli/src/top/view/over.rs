@@ -100,7 +100,7 @@ fn boxed(frame: &mut Frame<'_>, screen: Rect, lines: Vec<Line<'_>>, title: &'sta
     };
     let block = Block::bordered().border_type(BorderType::Rounded).border_style(style).title(title);
     let inner = block.inner(area);
-    let text = Rect { x: inner.x + 1.min(inner.width), width: inner.width.saturating_sub(2), ..inner };
+    let text = Rect { x: inner.x + 1_u16.min(inner.width), width: inner.width.saturating_sub(2), ..inner };
     frame.render_widget(Clear, area);
     frame.render_widget(block, area);
     frame.render_widget(Paragraph::new(lines), text);

@@ -158,7 +158,7 @@ fn rate(rate: Option<f64>, style: anstyle::Style, paint: Paint) -> Item {
 }
 
 /// How late the oldest due job is.
-pub(super) fn late(due: u64, oldest: Duration, paint: Paint) -> Item {
+fn late(due: u64, oldest: Duration, paint: Paint) -> Item {
     if due == 0 {
         return item("-", paint.of(FAINT));
     }
