@@ -50,15 +50,20 @@ pub(super) fn spread(left: Vec<Part>, right: Vec<Part>, room: usize) -> Line<'st
     Line::from(spans)
 }
 
-/// A text in lines of so many columns at the most, broken anywhere. What could steer a terminal is written out.
+/// A text in lines of so many columns at the most, broken behind a space where there is one in reach. Nothing of it is lost. What
+/// could steer a terminal is written out.
 pub(super) fn wrapped(text: &str, room: usize) -> Vec<String> {
     let room = room.max(2);
     let (mut lines, mut line, mut used) = (Vec::new(), String::new(), 0);
     for c in escaped(text).chars() {
         let width = c.width().unwrap_or(0);
-        if used + width > room {
-            lines.push(std::mem::take(&mut line));
-            used = 0;
+        // A space at the edge isn't seen.
+        if used + width > room && !(c == ' ' && used == room) {
+            let at = line.rfind(' ').map_or(line.len(), |space| space + 1);
+            let at = if line[..at].width() * 2 > room { at } else { line.len() };
+            let rest = line.split_off(at);
+            used = rest.width();
+            lines.push(std::mem::replace(&mut line, rest));
         }
         line.push(c);
         used += width;
@@ -101,6 +106,10 @@ mod tests {
         assert_eq!(wrapped("abcdef", 4), ["abcd", "ef"]);
         assert_eq!(wrapped("日本語", 4), ["日本", "語"]);
         assert_eq!(wrapped("", 4), [""]);
+        assert_eq!(wrapped("the bank says no", 8), ["the ", "bank ", "says no"]);
+        assert_eq!(wrapped("the bank", 3), ["the ", "ban", "k"]);
+        assert_eq!(wrapped("a longword", 6), ["a long", "word"], "too far back to break there");
+        assert_eq!(wrapped("   x", 2).concat(), "   x");
         assert_eq!(wrapped("a\tb", 40), ["a\\tb"]);
     }
 }

@@ -12,22 +12,31 @@ mod queues;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Style;
+use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use super::app::{App, Mode};
+use super::model::List;
 use crate::output::colour::{BAD, FAINT, GOOD, HEAD, WARN};
+use crate::output::table::cut;
 use crate::time;
-use line::{Part, parts, spread};
+use line::{Part, parts, spread, wrapped};
 use paint::Paint;
+
+/// How many lines an error may take.
+const TROUBLE_ROWS: usize = 3;
 
 /// Draws all of it.
 pub(super) fn draw(app: &App, frame: &mut Frame<'_>) {
     let paint = Paint { is_coloured: app.about.is_coloured, is_stale: app.trouble.is_some() };
-    let trouble = u16::from(app.trouble.is_some());
-    let rows = [Constraint::Length(1), Constraint::Length(trouble), Constraint::Fill(1), Constraint::Length(1)];
+    let trouble = trouble(app, frame.area().width.into());
+    let trouble_rows = u16::try_from(trouble.len()).unwrap_or(0);
+    let rows = [Constraint::Length(1), Constraint::Length(trouble_rows), Constraint::Fill(1), Constraint::Length(1)];
     let [top, below, body, foot] = Layout::vertical(rows).areas(frame.area());
     draw_top(app, frame, top, paint);
-    draw_trouble(app, frame, below, paint);
+    let trouble: Vec<Line<'_>> =
+        trouble.into_iter().map(|text| Line::from(Span::styled(text, paint.always(BAD)))).collect();
+    frame.render_widget(Paragraph::new(trouble), below);
     if let Some(sheet) = &app.sheet {
         job::draw(sheet, frame, body, paint);
     } else if let Some(open) = &app.open {
@@ -83,12 +92,16 @@ fn now(app: &App) -> Option<jiff::Timestamp> {
     }
 }
 
-fn draw_trouble(app: &App, frame: &mut Frame<'_>, area: Rect, paint: Paint) {
-    let Some(trouble) = &app.trouble else { return };
+/// What is wrong with the store and since when, in a few lines.
+fn trouble(app: &App, room: usize) -> Vec<String> {
+    let Some(trouble) = &app.trouble else { return Vec::new() };
     let since = time::short(app.clock.saturating_duration_since(trouble.since));
-    let text = format!("no answer for {since}, trying again: {}", trouble.text);
-    let line = parts([(text, paint.always(BAD))], "", area.width.into());
-    frame.render_widget(Paragraph::new(line), area);
+    let mut lines = wrapped(&format!("no answer for {since}, trying again: {}", trouble.text), room);
+    let rest = lines.split_off(lines.len().min(TROUBLE_ROWS - 1)).concat();
+    if !rest.is_empty() {
+        lines.push(cut(&rest, room));
+    }
+    lines
 }
 
 /// The filter while it is typed, what was said last, or the keys.
@@ -107,8 +120,7 @@ fn draw_foot(app: &App, frame: &mut Frame<'_>, area: Rect, paint: Paint) {
 }
 
 /// The keys that can be used here, as many as fit; the help has them all.
-fn keys(app: &App, paint: Paint, room: usize) -> ratatui::text::Line<'static> {
-    use super::model::List;
+fn keys(app: &App, paint: Paint, room: usize) -> Line<'static> {
     let mut keys: Vec<(&str, &str)> = vec![("?", "help"), ("q", "quit")];
     let changes: &[(&str, &str)] = match (&app.sheet, &app.open) {
         (Some(_), _) => {
@@ -143,10 +155,10 @@ fn keys(app: &App, paint: Paint, room: usize) -> ratatui::text::Line<'static> {
             break;
         }
         left = left.saturating_sub(width);
-        spans.push(ratatui::text::Span::styled(key.to_owned(), paint.key()));
-        spans.push(ratatui::text::Span::raw(format!(" {what}  ")));
+        spans.push(Span::styled(key.to_owned(), paint.key()));
+        spans.push(Span::raw(format!(" {what}  ")));
     }
-    ratatui::text::Line::from(spans)
+    Line::from(spans)
 }
 
 /// A text where there is nothing else to be seen.
