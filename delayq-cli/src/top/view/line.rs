@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(wrapped("abcdef", 4), ["abcd", "ef"]);
         assert_eq!(wrapped("日本語", 4), ["日本", "語"]);
         assert_eq!(wrapped("", 4), [""]);
-        assert_eq!(wrapped("the bank says no", 8), ["the ", "bank ", "says no"]);
+        assert_eq!(wrapped("the bank says no", 8), ["the bank ", "says no"]);
         assert_eq!(wrapped("the bank", 3), ["the ", "ban", "k"]);
         assert_eq!(wrapped("a longword", 6), ["a long", "word"], "too far back to break there");
         assert_eq!(wrapped("   x", 2).concat(), "   x");
