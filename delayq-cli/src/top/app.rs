@@ -7,7 +7,9 @@ use delayq::{JobCursor, JobId, JobState};
 use super::cursor::{Cursor, Scroll};
 use super::fetch::{QUEUES_MAX, contains};
 use super::keys::Key;
-use super::model::{Asked, Change, JobRow, JobSheet, Kind, List, Overview, Place, Queue, QueueSeen, Rows, Seen, Snapshot};
+use super::model::{
+    Asked, Change, JobRow, JobSheet, Kind, List, Overview, Place, Queue, QueueSeen, Rows, Seen, Snapshot,
+};
 use super::rates::History;
 use super::sort::Sort;
 
@@ -130,11 +132,9 @@ impl App {
     pub(super) fn asked(&self) -> Asked {
         let place = match (&self.sheet, &self.open) {
             (Some(sheet), _) => Place::Job { queue: sheet.queue.clone(), id: sheet.id },
-            (None, Some(open)) => Place::Queue {
-                queue: open.name.clone(),
-                list: open.list,
-                after: open.pages.last().cloned().flatten(),
-            },
+            (None, Some(open)) => {
+                Place::Queue { queue: open.name.clone(), list: open.list, after: open.pages.last().cloned().flatten() }
+            }
             // Where one look counts all queues, a filter needs no other look.
             (None, None) => {
                 let is_more = self.home.overview.as_ref().is_some_and(|overview| overview.known > QUEUES_MAX);
@@ -526,8 +526,7 @@ impl Open {
         workers
             .iter()
             .filter(|worker| {
-                contains(&worker.name, &self.filter)
-                    || worker.runs.iter().any(|(name, _)| contains(name, &self.filter))
+                contains(&worker.name, &self.filter) || worker.runs.iter().any(|(name, _)| contains(name, &self.filter))
             })
             .collect()
     }

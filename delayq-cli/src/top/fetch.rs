@@ -7,9 +7,7 @@ use delayq::{Client, Error, JobCursor, JobId, JobInfo, JobQuery, JobState, Worke
 use futures_util::future::{self, try_join};
 use futures_util::{StreamExt, TryStreamExt, stream};
 
-use super::model::{
-    Counts, JobRow, JobSheet, List, MINUTES, Overview, Place, Queue, QueueSeen, Rows, Seen, WorkerRow,
-};
+use super::model::{Counts, JobRow, JobSheet, List, MINUTES, Overview, Place, Queue, QueueSeen, Rows, Seen, WorkerRow};
 use crate::bulk::PAGE;
 use crate::commands::job;
 use crate::failure::{Outcome, UNREACHABLE, code, told};
@@ -81,8 +79,7 @@ async fn listed(client: &Client, queue: &str, list: List, after: Option<&JobCurs
             QueueSeen { rows: rows(&page.jobs, &workers, &queue), queue, next: page.next }
         }
         List::Waiting | List::Dead => {
-            let query =
-                if list == List::Dead { page(JobState::Dead).newest_first() } else { page(JobState::Waiting) };
+            let query = if list == List::Dead { page(JobState::Dead).newest_first() } else { page(JobState::Waiting) };
             let (queue, page) = try_join(counts, jobs.list(&query)).await?;
             QueueSeen { rows: rows(&page.jobs, &[], &queue), queue, next: page.next }
         }

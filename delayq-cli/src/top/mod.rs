@@ -72,8 +72,7 @@ pub(crate) async fn run(global: &Global, options: Options) -> Outcome {
     term::check(global.json)?;
     let Session { client, out, audit } = begin(global, "top", false).await?;
     // A name that was mistyped is told now.
-    let named =
-        if options.queues.is_empty() { Vec::new() } else { find::queues(&client, &options.queues).await? };
+    let named = if options.queues.is_empty() { Vec::new() } else { find::queues(&client, &options.queues).await? };
     let mut app = App::new(About {
         store: connect::shown(global)?,
         prefix: global.prefix.clone(),

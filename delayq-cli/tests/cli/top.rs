@@ -118,7 +118,8 @@ async fn keys_walk_to_a_dead_letter_and_delete_it_and_the_terminal_is_given_back
     eventually("it is deleted", || async { (client.stats(ORDERS).await.unwrap().dead == 0).then_some(()) }).await;
     eventually("it is written down", || async { (top.read("audit").lines().count() == 2).then_some(()) }).await;
     let audit: Vec<Value> = top.read("audit").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    for (line, event, what) in [(&audit[0], "begins", letter.clone()), (&audit[1], "ends", format!("{letter} deleted"))] {
+    for (line, event, what) in [(&audit[0], "begins", letter.clone()), (&audit[1], "ends", format!("{letter} deleted"))]
+    {
         assert_eq!((&line["event"], &line["what"]), (&event.into(), &what.into()), "{line}");
         assert_eq!((&line["command"], &line["queue"]), (&"top: dead delete".into(), &ORDERS.into()), "{line}");
     }

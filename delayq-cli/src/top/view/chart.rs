@@ -8,8 +8,8 @@ use ratatui::widgets::{Block, Borders, Paragraph, Sparkline};
 use super::note;
 use super::paint::Paint;
 use crate::output::colour::{BAD, FAINT, GOOD};
-use crate::output::table::cut;
 use crate::output::escaped;
+use crate::output::table::cut;
 use crate::top::app::App;
 use crate::top::model::{MINUTES, Queue};
 

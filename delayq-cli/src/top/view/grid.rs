@@ -85,9 +85,8 @@ impl Grid {
         };
         let mut shown: Vec<(usize, usize)> = (0..self.columns.len()).map(|at| (at, natural(at))).collect();
         let least = |(at, width): &(usize, usize)| self.columns[*at].elastic.unwrap_or(*width);
-        let needed = |shown: &[(usize, usize)]| {
-            shown.iter().map(least).sum::<usize>() + GAP * shown.len().saturating_sub(1)
-        };
+        let needed =
+            |shown: &[(usize, usize)]| shown.iter().map(least).sum::<usize>() + GAP * shown.len().saturating_sub(1);
         while needed(&shown) > room {
             let Some((last, _)) = shown
                 .iter()

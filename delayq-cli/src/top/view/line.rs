@@ -96,7 +96,10 @@ mod tests {
     #[test]
     fn two_ends_of_a_line_leave_each_other_room() {
         assert_eq!(text(&spread(vec![part("top")], vec![part("12:00")], 20)), "top            12:00");
-        assert_eq!(text(&spread(vec![part("a long name of a queue")], vec![part("12:00")], 20)), "a long name o… 12:00");
+        assert_eq!(
+            text(&spread(vec![part("a long name of a queue")], vec![part("12:00")], 20)),
+            "a long name o… 12:00"
+        );
         assert_eq!(text(&spread(vec![part("orders")], vec![part("12:00")], 10)).trim_end(), "orders");
         assert_eq!(text(&spread(vec![part("orders and more")], vec![], 10)), "orders an…");
     }

@@ -41,10 +41,7 @@ pub(super) fn question(change: &Change, frame: &mut Frame<'_>, paint: Paint) {
             ]));
         }
     }
-    lines.push(Line::from(vec![
-        Span::styled("y", paint.key()),
-        Span::raw(" does it, any other key doesn't"),
-    ]));
+    lines.push(Line::from(vec![Span::styled("y", paint.key()), Span::raw(" does it, any other key doesn't")]));
     boxed(frame, screen, lines, " sure? ", room, style);
 }
 
@@ -55,18 +52,12 @@ pub(super) fn help(app: &App, frame: &mut Frame<'_>, paint: Paint) {
     let mut right: Vec<Vec<Span<'static>>> = vec![vec![Span::styled("change, after a question", paint.always(HEAD))]];
     right.extend(CHANGING.iter().map(|(key, what)| entry(key, what, KEY_WIDTH, paint)));
     right.push(Vec::new());
-    let told = if app.about.is_read_only {
-        "off: --read-only".to_owned()
-    } else {
-        "capitals are for one job".to_owned()
-    };
+    let told =
+        if app.about.is_read_only { "off: --read-only".to_owned() } else { "capitals are for one job".to_owned() };
     right.push(vec![Span::styled(told, paint.always(FAINT))]);
-    for text in [
-        "IN 1M, IN 1H: due within it",
-        "LATE: how long the oldest",
-        "due job has waited",
-        "rates: over the last 10s",
-    ] {
+    for text in
+        ["IN 1M, IN 1H: due within it", "LATE: how long the oldest", "due job has waited", "rates: over the last 10s"]
+    {
         right.push(vec![Span::styled(text, paint.always(FAINT))]);
     }
     let width = |spans: &[Span<'_>]| spans.iter().map(|span| span.content.width()).sum::<usize>();
@@ -92,12 +83,8 @@ fn entry(key: &'static str, what: &'static str, room: usize, paint: Paint) -> Ve
 fn boxed(frame: &mut Frame<'_>, screen: Rect, lines: Vec<Line<'_>>, title: &'static str, room: usize, style: Style) {
     let width = u16::try_from(room + 4).unwrap_or(u16::MAX).min(screen.width);
     let height = u16::try_from(lines.len() + 2).unwrap_or(u16::MAX).min(screen.height);
-    let area = Rect {
-        x: screen.x + (screen.width - width) / 2,
-        y: screen.y + (screen.height - height) / 2,
-        width,
-        height,
-    };
+    let area =
+        Rect { x: screen.x + (screen.width - width) / 2, y: screen.y + (screen.height - height) / 2, width, height };
     let block = Block::bordered().border_type(BorderType::Rounded).border_style(style).title(title);
     let inner = block.inner(area);
     let text = Rect { x: inner.x + 1_u16.min(inner.width), width: inner.width.saturating_sub(2), ..inner };

@@ -30,12 +30,7 @@ const LOAD_WIDTH: usize = 8;
 pub(super) fn draw(app: &App, open: &Open, frame: &mut Frame<'_>, area: Rect, paint: Paint) {
     let is_dead = open.list == List::Dead;
     let failure_rows = if is_dead && area.height >= FAILURE_FROM { FAILURE_ROWS } else { 0 };
-    let rows = [
-        Constraint::Length(1),
-        Constraint::Length(1),
-        Constraint::Fill(1),
-        Constraint::Length(failure_rows),
-    ];
+    let rows = [Constraint::Length(1), Constraint::Length(1), Constraint::Fill(1), Constraint::Length(failure_rows)];
     let [sum, tabs, table, failure] = Layout::vertical(rows).areas(area);
     if let Some(queue) = &open.queue {
         let line = match &queue.trouble {
@@ -100,8 +95,12 @@ fn draw_tabs(open: &Open, queue: &Queue, frame: &mut Frame<'_>, area: Rect, pain
     });
     let used: usize = titles.iter().map(|title| title.len() + 1).sum();
     let at = List::ALL.iter().position(|list| *list == open.list);
-    let tabs =
-        Tabs::new(titles).select(at).highlight_style(paint.chosen()).divider("").padding("", " ").style(paint.of(PLAIN));
+    let tabs = Tabs::new(titles)
+        .select(at)
+        .highlight_style(paint.chosen())
+        .divider("")
+        .padding("", " ")
+        .style(paint.of(PLAIN));
     frame.render_widget(tabs, area);
     let rest = Rect {
         x: area.x + u16::try_from(used).unwrap_or(u16::MAX).min(area.width),
@@ -183,10 +182,9 @@ fn worker_grid(workers: &[&WorkerRow], paint: Paint) -> Grid {
             load(worker, paint),
             length(worker.late.map(|(mean, _)| mean)),
             length(worker.late.map(|(_, most)| most)),
-            worker.lease_left.map_or_else(
-                || item("lost", paint.of(BAD)),
-                |left| item(time::short(left), paint.of(PLAIN)),
-            ),
+            worker
+                .lease_left
+                .map_or_else(|| item("lost", paint.of(BAD)), |left| item(time::short(left), paint.of(PLAIN))),
             number(worker.runs_total),
             item(worker.release.as_deref().unwrap_or("-"), paint.of(PLAIN)),
             item(runs(worker), paint.of(PLAIN)),

@@ -193,7 +193,8 @@ fn the_lists_of_a_queue() {
     list(&mut app, Rows::Workers(vec![worker("mail-1")]), None);
     let row = lines(&app, 132, 40);
     let row = line_with(&row, "mail-1");
-    for part in ["4711", "2h 1m", "150", "300", "████ ", "800us", "12ms", "29s", "charge_card 90, refund 10, 50 more"] {
+    for part in ["4711", "2h 1m", "150", "300", "████ ", "800us", "12ms", "29s", "charge_card 90, refund 10, 50 more"]
+    {
         assert!(row.contains(part), "{part} in {row}");
     }
     press(&mut app, &[Key::Tab]);
