@@ -41,16 +41,13 @@ fn ahead(queue: &Queue, frame: &mut Frame<'_>, area: Rect, paint: Paint) {
     let title = format!("{}: {} due within 1h, at most {most} {unit}", queue.name, counts.next_hour());
     let inner = framed(frame, area, &title, paint);
     let [bars, axis] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(inner);
-    // Each step as wide as the room allows.
-    let wide = (room / steps.len().max(1)).max(1);
-    let data: Vec<u64> = steps.iter().flat_map(|n| std::iter::repeat_n(*n, wide)).collect();
-    let width = data.len();
+    // The hour is as wide as the room.
+    let data: Vec<u64> = (0..room).filter_map(|column| steps.get(column * steps.len() / room)).copied().collect();
     frame.render_widget(sparkline(&data, bars).style(paint.of(GOOD)), bars);
-    let marks = if width >= 40 { &["now", "15m", "30m", "45m", "1h"][..] } else { &["now", "30m", "1h"] };
+    let marks = if room >= 40 { &["now", "15m", "30m", "45m", "1h"][..] } else { &["now", "30m", "1h"] };
     let mut text = String::new();
     for (nth, mark) in marks.iter().enumerate() {
-        let at = width * nth / (marks.len() - 1);
-        let at = at.min(width.saturating_sub(mark.len()));
+        let at = (room * nth / (marks.len() - 1)).min(room.saturating_sub(mark.len()));
         text.push_str(&" ".repeat(at.saturating_sub(text.len())));
         text.push_str(mark);
     }

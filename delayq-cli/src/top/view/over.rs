@@ -33,10 +33,10 @@ pub(super) fn question(change: &Change, frame: &mut Frame<'_>, paint: Paint) {
     }
     for (what, value) in change.object() {
         // Nothing of it is left out: it is what will be acted on.
-        for (nth, text) in wrapped(&value, room.saturating_sub(7)).into_iter().enumerate() {
+        for (nth, text) in wrapped(&value, room.saturating_sub(8)).into_iter().enumerate() {
             let what = if nth == 0 { what } else { "" };
             lines.push(Line::from(vec![
-                Span::styled(format!("  {what:<5}"), paint.always(FAINT)),
+                Span::styled(format!("  {what:<6}"), paint.always(FAINT)),
                 Span::styled(text, style),
             ]));
         }

@@ -20,15 +20,19 @@ use crate::top::sort::By;
 /// From so many rows on there is room for the chart.
 const CHART_FROM: u16 = 16;
 const CHART_ROWS: u16 = 6;
+/// Where the table leaves more, so much of it at the most.
+const CHART_ROWS_MAX: u16 = 14;
 
 pub(super) fn draw(app: &App, frame: &mut Frame<'_>, area: Rect, paint: Paint) {
     let Some(overview) = &app.home.overview else {
         return note(frame, area, "looking ...", paint);
     };
-    let chart_rows = if area.height >= CHART_FROM { CHART_ROWS } else { 0 };
+    let queues = app.queues();
+    let spare = usize::from(area.height).saturating_sub(queues.len() + 4);
+    let spare = u16::try_from(spare).unwrap_or(CHART_ROWS_MAX).clamp(CHART_ROWS, CHART_ROWS_MAX);
+    let chart_rows = if area.height >= CHART_FROM { spare } else { 0 };
     let rows = [Constraint::Length(1), Constraint::Fill(1), Constraint::Length(chart_rows)];
     let [sum, table, below] = Layout::vertical(rows).areas(area);
-    let queues = app.queues();
     frame.render_widget(Paragraph::new(parts(sums(app, &queues, paint), "  ", sum.width.into())), sum);
     if queues.is_empty() {
         let text = if overview.known == 0 {

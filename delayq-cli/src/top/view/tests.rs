@@ -137,7 +137,7 @@ fn many_queues_scroll_with_the_cursor_and_back() {
     press(&mut app, &[Key::Up]);
     assert_eq!(lines(&app, 80, 24)[3], end[3], "the list stays where it is while the cursor moves in it");
     press(&mut app, &[Key::PageUp]);
-    assert_eq!(app.queue().map(|queue| queue.name.as_str()), Some("queue-086"));
+    assert_eq!(app.queue().map(|queue| queue.name.as_str()), Some("queue-085"));
 }
 
 #[test]
@@ -151,24 +151,22 @@ fn old_figures_are_grey_below_what_is_wrong_and_since_when() {
     let dead = |buffer: &Buffer, y: u16| (0..80).any(|x| buffer[(x, y)].fg == Color::Red);
     assert!(dead(&fresh, 4), "five dead letters of orders are red");
     assert!(!dead(&stale, 5));
-    assert!((0..20).all(|x| stale[(x, 5)].modifier.contains(Modifier::DIM)));
+    assert!((0..6).all(|x| stale[(x, 5)].modifier.contains(Modifier::DIM)));
 }
 
 #[test]
 fn without_colours_there_are_none_and_the_chosen_row_is_seen() {
     let mut app = home();
     app.about.is_coloured = false;
-    typed(&mut app, "?");
-    for y in 0..24 {
-        for x in 0..80 {
-            let buffer = drawn(&app, 80, 24);
-            let cell = &buffer[(x, y)];
-            assert!(matches!((cell.fg, cell.bg), (Color::Reset, Color::Reset)), "{x}, {y}: {cell:?}");
-        }
-        if y == 4 {
-            press(&mut app, &[Key::Esc]);
+    let mut help = home();
+    help.about.is_coloured = false;
+    typed(&mut help, "?");
+    for app in [&app, &help] {
+        for cell in drawn(app, 80, 24).content() {
+            assert!(matches!((cell.fg, cell.bg), (Color::Reset, Color::Reset)), "{cell:?}");
         }
     }
+    typed(&mut app, "k");
     assert!(drawn(&app, 80, 24)[(0, 3)].modifier.contains(Modifier::REVERSED));
 }
 
@@ -264,7 +262,8 @@ fn the_help_has_every_key_also_on_a_small_screen() {
     for (width, height) in [(120, 40), (80, 24), (60, 15)] {
         let screen = lines(&app, width, height);
         for (key, what) in crate::top::keys::LOOKING.iter().chain(crate::top::keys::CHANGING) {
-            assert!(line_with(&screen, what).contains(key), "{key} {what} at {width}x{height}: {screen:#?}");
+            let is_told = screen.iter().any(|line| line.contains(key) && line.contains(what));
+            assert!(is_told, "{key} {what} at {width}x{height}: {screen:#?}");
         }
     }
 }
