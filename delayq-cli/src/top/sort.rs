@@ -55,7 +55,7 @@ impl By {
             By::Due => "DUE",
             By::Minute => "IN 1M",
             By::Hour => "IN 1H",
-            By::Running => "RUNNING",
+            By::Running => "RUN",
             By::Sent => "SENT/S",
             By::Done => "DONE/S",
             By::Failed => "FAILED/S",

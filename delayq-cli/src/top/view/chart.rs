@@ -37,8 +37,8 @@ fn ahead(queue: &Queue, frame: &mut Frame<'_>, area: Rect, paint: Paint) {
     let each = MINUTES.div_ceil(room.max(1)).max(1);
     let steps: Vec<u64> = counts.ahead.chunks(each).map(|minutes| minutes.iter().sum()).collect();
     let most = steps.iter().copied().max().unwrap_or(0);
-    let unit = if each == 1 { "a minute".to_owned() } else { format!("in {each}m") };
-    let title = format!("{}: {} due within 1h, at most {most} {unit}", queue.name, counts.next_hour());
+    let unit = if each == 1 { "m".to_owned() } else { format!("{each}m") };
+    let title = format!("{}: {} due in 1h, max {most}/{unit}", queue.name, counts.next_hour());
     let inner = framed(frame, area, &title, paint);
     let [bars, axis] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(inner);
     // The hour is as wide as the room.
@@ -61,7 +61,7 @@ fn done(app: &App, queue: &Queue, frame: &mut Frame<'_>, area: Rect, paint: Pain
     let seen = &rates[rates.len().saturating_sub(room)..];
     let most = seen.iter().copied().fold(0.0, f64::max);
     let last = seen.last().copied().unwrap_or(0.0);
-    let inner = framed(frame, area, &format!("done/s: {last:.1} now, at most {most:.1}"), paint);
+    let inner = framed(frame, area, &format!("done/s: {last:.1}, max {most:.1}"), paint);
     let [bars, axis] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(inner);
     // In hundredths: bars are of whole numbers.
     let data: Vec<u64> = std::iter::repeat_n(0, room - seen.len())

@@ -55,10 +55,7 @@ pub(super) fn draw(app: &App, frame: &mut Frame<'_>) {
 /// Where we are, and how fresh it is.
 fn draw_top(app: &App, frame: &mut Frame<'_>, area: Rect, paint: Paint) {
     let (bold, faint) = (paint.always(HEAD), paint.always(FAINT));
-    let mut left: Vec<Part> = vec![("delayq top".to_owned(), bold), (format!("  {}", app.about.store), faint)];
-    if app.about.prefix != "delayq" {
-        left.push((format!(" {}", app.about.prefix), faint));
-    }
+    let mut left: Vec<Part> = vec![("delayq top".to_owned(), bold)];
     if let Some(open) = &app.open {
         left.push((" > ".to_owned(), faint));
         left.push((open.name.clone(), bold));
@@ -66,6 +63,11 @@ fn draw_top(app: &App, frame: &mut Frame<'_>, area: Rect, paint: Paint) {
     if let Some(sheet) = &app.sheet {
         left.push((" > ".to_owned(), faint));
         left.push((sheet.id.to_string(), bold));
+    }
+    // Where there is little room, where we are comes first.
+    left.push((format!("  {}", app.about.store), faint));
+    if app.about.prefix != "delayq" {
+        left.push((format!(" {}", app.about.prefix), faint));
     }
     let mut right: Vec<Part> = Vec::new();
     if app.about.is_read_only {

@@ -56,7 +56,7 @@ pub(super) fn help(app: &App, frame: &mut Frame<'_>, paint: Paint) {
         if app.about.is_read_only { "off: --read-only".to_owned() } else { "capitals are for one job".to_owned() };
     right.push(vec![Span::styled(told, paint.always(FAINT))]);
     for text in
-        ["IN 1M, IN 1H: due within it", "LATE: how long the oldest", "due job has waited", "rates: over the last 10s"]
+        ["IN 1M, IN 1H: due by then", "LATE: how long the oldest", "due job has waited", "rates: over the last 10s"]
     {
         right.push(vec![Span::styled(text, paint.always(FAINT))]);
     }

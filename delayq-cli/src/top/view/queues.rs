@@ -98,16 +98,16 @@ fn column(app: &App, by: By) -> Column {
     // What is sorted by stays.
     let rank = |rank| if sort.by == by { 0 } else { rank };
     match by {
-        By::Name => Column::text(title, 0).elastic(12),
-        By::State => Column::text(title, rank(5)),
+        By::Name => Column::text(title, 0).elastic(10),
+        By::State => Column::text(title, rank(4)),
         By::Waiting => Column::number(title, 0),
         By::Due => Column::number(title, 0),
-        By::Minute => Column::number(title, rank(7)),
-        By::Hour => Column::number(title, rank(8)),
+        By::Minute => Column::number(title, rank(5)),
+        By::Hour => Column::number(title, rank(6)),
         By::Running => Column::number(title, rank(1)),
         By::Sent => Column::number(title, rank(9)),
-        By::Done => Column::number(title, rank(4)),
-        By::Failed => Column::number(title, rank(6)),
+        By::Done => Column::number(title, rank(7)),
+        By::Failed => Column::number(title, rank(8)),
         By::Dead => Column::number(title, rank(2)),
         By::Late => Column::number(title, rank(3)),
     }
