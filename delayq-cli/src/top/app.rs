@@ -141,7 +141,8 @@ impl App {
                 Place::Queues { containing: if is_more { self.home.filter.clone() } else { String::new() } }
             }
         };
-        Asked { place, is_frozen: self.is_frozen }
+        let chart = self.queue().filter(|_| self.is_home()).map(|queue| queue.name.clone());
+        Asked { place, chart, is_frozen: self.is_frozen }
     }
 
     /// Takes what was seen.
@@ -156,6 +157,11 @@ impl App {
         };
         self.trouble = None;
         match seen {
+            Seen::Ahead(ahead) => {
+                if let Some(overview) = &mut self.home.overview {
+                    overview.ahead = Some(ahead);
+                }
+            }
             Seen::Queues(overview) => {
                 for queue in overview.queues.iter().filter(|queue| queue.trouble.is_none()) {
                     self.history.add(&queue.name, &queue.counts);

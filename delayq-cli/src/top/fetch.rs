@@ -7,22 +7,25 @@ use delayq::{Client, Error, JobCursor, JobId, JobInfo, JobQuery, JobState, Worke
 use futures_util::future::{self, try_join};
 use futures_util::{StreamExt, TryStreamExt, stream};
 
-use super::model::{Counts, JobRow, JobSheet, List, MINUTES, Overview, Place, Queue, QueueSeen, Rows, Seen, WorkerRow};
+use super::model::{
+    Ahead, Counts, JobRow, JobSheet, List, MINUTES, Overview, Place, Queue, QueueSeen, Rows, Seen, WorkerRow,
+};
 use crate::bulk::PAGE;
 use crate::commands::job;
 use crate::failure::{Outcome, UNREACHABLE, code, told};
 use crate::find;
 
-/// How many queues one look counts: two commands each.
+/// How many queues one look counts: three commands each.
 pub(super) const QUEUES_MAX: usize = 250;
 /// How many jobs a page of a list has: their payloads come with them.
 const ROWS_MAX: usize = 50;
 const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3600);
 
-/// Looks. `named` are the queues that were asked for; all where that is empty.
-pub(super) async fn look(client: &Client, named: &[String], place: &Place) -> Outcome<Seen> {
+/// Looks. `named` are the queues that were asked for; all where that is empty. `chart` is the queue whose hour ahead is drawn.
+pub(super) async fn look(client: &Client, named: &[String], place: &Place, chart: Option<&str>) -> Outcome<Seen> {
     Ok(match place {
-        Place::Queues { containing } => Seen::Queues(overview(client, named, containing).await?),
+        Place::Queues { containing } => Seen::Queues(overview(client, named, containing, chart).await?),
         Place::Queue { queue, list, after } => {
             Seen::Queue(Box::new(listed(client, queue, *list, after.as_ref()).await?))
         }
@@ -30,14 +33,27 @@ pub(super) async fn look(client: &Client, named: &[String], place: &Place) -> Ou
     })
 }
 
-async fn overview(client: &Client, named: &[String], containing: &str) -> Outcome<Overview> {
+async fn overview(client: &Client, named: &[String], containing: &str, chart: Option<&str>) -> Outcome<Overview> {
     let mut names = if named.is_empty() { client.queues().await? } else { named.to_vec() };
     let known = names.len();
     names.retain(|name| contains(name, containing));
     let matching = names.len();
     names.truncate(QUEUES_MAX);
-    let queues = stream::iter(names).map(|name| counted(client, name)).buffered(find::AT_ONCE).try_collect().await?;
-    Ok(Overview { queues, known, matching })
+    let queues: Vec<Queue> =
+        stream::iter(names).map(|name| counted(client, name)).buffered(find::AT_ONCE).try_collect().await?;
+    // A queue that can't be counted has no chart either, and says why.
+    let charted = chart.filter(|chart| queues.iter().any(|queue| queue.name == *chart && queue.trouble.is_none()));
+    let ahead = match charted {
+        Some(queue) => Some(ahead(client, queue).await?),
+        None => None,
+    };
+    Ok(Overview { queues, known, matching, ahead })
+}
+
+/// The hour ahead of one queue, minute by minute.
+pub(super) async fn ahead(client: &Client, queue: &str) -> Outcome<Ahead> {
+    let forecast = client.forecast(queue, MINUTE, MINUTES).await?;
+    Ok(Ahead { queue: queue.to_owned(), minutes: forecast.steps })
 }
 
 /// Whether a text has this in it, whatever its case.
@@ -47,8 +63,10 @@ pub(super) fn contains(text: &str, part: &str) -> bool {
 
 /// One queue whose keys are damaged must not hide the others.
 async fn counted(client: &Client, name: String) -> Result<Queue, Error> {
-    match try_join(client.stats(&name), client.forecast(&name, MINUTE, MINUTES)).await {
-        Ok((stats, forecast)) => Ok(Queue { name, counts: Counts::of(&stats, forecast), trouble: None }),
+    // Two forecasts of one step cost the store a fraction of one in minutes.
+    let (minute, hour) = (client.forecast(&name, MINUTE, 1), client.forecast(&name, HOUR, 1));
+    match future::try_join3(client.stats(&name), minute, hour).await {
+        Ok((stats, minute, hour)) => Ok(Queue { counts: Counts::of(&stats, &minute, &hour), name, trouble: None }),
         Err(error) if code(&error) == UNREACHABLE => Err(error),
         Err(error) => Ok(Queue { name, counts: Counts::default(), trouble: Some(told(&error)) }),
     }

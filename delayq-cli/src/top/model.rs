@@ -44,6 +44,8 @@ impl List {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Asked {
     pub(super) place: Place,
+    /// The queue whose hour ahead is drawn.
+    pub(super) chart: Option<String>,
     /// Look once, then leave it at that.
     pub(super) is_frozen: bool,
 }
@@ -61,6 +63,8 @@ pub(super) struct Snapshot {
 #[derive(Debug)]
 pub(super) enum Seen {
     Queues(Overview),
+    /// The chart alone, of a queue that was chosen between two looks.
+    Ahead(Ahead),
     Queue(Box<QueueSeen>),
     Job(Box<JobSheet>),
 }
@@ -73,6 +77,8 @@ pub(super) struct Overview {
     pub(super) known: usize,
     /// How many of them were meant.
     pub(super) matching: usize,
+    /// The chart that was asked for.
+    pub(super) ahead: Option<Ahead>,
 }
 
 /// A queue and its counts.
@@ -100,8 +106,16 @@ pub(super) struct Counts {
     /// The store's own rates, over a minute or two.
     pub(super) lately: Option<Rates>,
     pub(super) totals: Totals,
-    /// How many fall due in each of the coming minutes.
-    pub(super) ahead: Vec<u64>,
+    /// How many fall due within a minute, and within an hour, that minute among it.
+    pub(super) next_minute: u64,
+    pub(super) next_hour: u64,
+}
+
+/// How many jobs of a queue fall due in each of the coming minutes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Ahead {
+    pub(super) queue: String,
+    pub(super) minutes: Vec<u64>,
 }
 
 /// What happened each second.
@@ -121,7 +135,7 @@ pub(super) struct Totals {
 }
 
 impl Counts {
-    pub(super) fn of(stats: &QueueStats, forecast: Forecast) -> Counts {
+    pub(super) fn of(stats: &QueueStats, minute: &Forecast, hour: &Forecast) -> Counts {
         Counts {
             now: stats.now,
             is_paused: stats.paused,
@@ -141,17 +155,9 @@ impl Counts {
                 done: stats.done_total,
                 failed: stats.retried_total.saturating_add(stats.dead_total),
             },
-            ahead: forecast.steps,
+            next_minute: minute.steps.iter().sum(),
+            next_hour: hour.steps.iter().sum(),
         }
-    }
-
-    pub(super) fn next_minute(&self) -> u64 {
-        self.ahead.first().copied().unwrap_or(0)
-    }
-
-    /// The next minute among it.
-    pub(super) fn next_hour(&self) -> u64 {
-        self.ahead.iter().sum()
     }
 }
 

@@ -8,7 +8,8 @@ use jiff::Timestamp;
 use super::app::{About, App, Effect};
 use super::keys::Key;
 use super::model::{
-    Counts, JobRow, JobSheet, List, Overview, Place, Queue, QueueSeen, Rates, Rows, Seen, Snapshot, Totals, WorkerRow,
+    Ahead, Counts, JobRow, JobSheet, List, Overview, Place, Queue, QueueSeen, Rates, Rows, Seen, Snapshot, Totals,
+    WorkerRow,
 };
 
 pub(super) fn now() -> Timestamp {
@@ -40,7 +41,7 @@ pub(super) fn queue(name: &str, waiting: u64, dead: u64) -> Queue {
         oldest_due: Duration::from_millis(250),
         lately: Some(Rates { sent: 12.0, done: 11.5, failed: 0.25 }),
         totals: Totals { sent: 100, done: 90, failed: 2 },
-        ahead: (0..60).collect(),
+        next_hour: 1770,
         ..Counts::default()
     };
     Queue { name: name.to_owned(), counts, trouble: None }
@@ -50,7 +51,13 @@ pub(super) fn queue(name: &str, waiting: u64, dead: u64) -> Queue {
 pub(super) fn overview() -> Overview {
     let mut wide = queue("日本語の長い名前のキュー", 7, 0);
     wide.counts.is_paused = true;
-    Overview { queues: vec![queue("mail", 100_000, 0), queue("orders", 40, 5), wide], known: 3, matching: 3 }
+    let ahead = Ahead { queue: "mail".to_owned(), minutes: (0..60).collect() };
+    Overview {
+        queues: vec![queue("mail", 100_000, 0), queue("orders", 40, 5), wide],
+        known: 3,
+        matching: 3,
+        ahead: Some(ahead),
+    }
 }
 
 pub(super) fn seen(app: &mut App, seen: Seen) {

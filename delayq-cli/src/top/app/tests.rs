@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::top::model::Ahead;
 use crate::top::samples::{app, dead, home, id, letter, list, now, overview, press, queue, running, seen, sheet};
 use crate::top::samples::{trouble, typed, worker};
 
@@ -265,4 +266,19 @@ fn space_freezes_and_goes_on() {
     assert!(app.asked().is_frozen);
     typed(&mut app, " ");
     assert!(!app.asked().is_frozen);
+}
+
+#[test]
+fn the_chart_is_of_the_chosen_queue_and_of_none_elsewhere() {
+    let mut app = home();
+    assert_eq!(app.asked().chart.as_deref(), Some("mail"));
+    let place = app.asked().place;
+    press(&mut app, &[Key::Down]);
+    assert_eq!(app.asked().chart.as_deref(), Some("orders"));
+    assert_eq!(app.asked().place, place, "no other look at all queues for that");
+    let ahead = Ahead { queue: "orders".to_owned(), minutes: vec![1; 60] };
+    seen(&mut app, Seen::Ahead(ahead.clone()));
+    assert_eq!(app.home.overview.as_ref().and_then(|overview| overview.ahead.clone()), Some(ahead));
+    press(&mut app, &[Key::Enter]);
+    assert_eq!(app.asked().chart, None);
 }

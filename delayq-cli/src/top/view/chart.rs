@@ -22,23 +22,25 @@ pub(super) fn draw(app: &App, queue: &Queue, frame: &mut Frame<'_>, area: Rect, 
         return note(frame, inner, trouble, Paint { is_stale: false, ..paint });
     }
     if area.width < BOTH_FROM {
-        return ahead(queue, frame, area, paint);
+        return ahead(app, queue, frame, area, paint);
     }
     let [left, _, right] =
         Layout::horizontal([Constraint::Fill(1), Constraint::Length(2), Constraint::Fill(1)]).areas(area);
-    ahead(queue, frame, left, paint);
+    ahead(app, queue, frame, left, paint);
     done(app, queue, frame, right, paint);
 }
 
 /// How many fall due in each of the coming minutes.
-fn ahead(queue: &Queue, frame: &mut Frame<'_>, area: Rect, paint: Paint) {
-    let counts = &queue.counts;
+fn ahead(app: &App, queue: &Queue, frame: &mut Frame<'_>, area: Rect, paint: Paint) {
+    let ahead = app.home.overview.as_ref().and_then(|overview| overview.ahead.as_ref());
+    // Between two looks another queue may have been chosen: its chart comes at once, and until then there is none.
+    let minutes = ahead.filter(|ahead| ahead.queue == queue.name).map_or(&[][..], |ahead| &ahead.minutes);
     let room = usize::from(area.width);
     let each = MINUTES.div_ceil(room.max(1)).max(1);
-    let steps: Vec<u64> = counts.ahead.chunks(each).map(|minutes| minutes.iter().sum()).collect();
+    let steps: Vec<u64> = minutes.chunks(each).map(|minutes| minutes.iter().sum()).collect();
     let most = steps.iter().copied().max().unwrap_or(0);
     let unit = if each == 1 { "m".to_owned() } else { format!("{each}m") };
-    let title = format!("{}: {} due in 1h, max {most}/{unit}", queue.name, counts.next_hour());
+    let title = format!("{}: {} due in 1h, max {most}/{unit}", queue.name, queue.counts.next_hour);
     let inner = framed(frame, area, &title, paint);
     let [bars, axis] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(inner);
     // The hour is as wide as the room.

@@ -75,8 +75,8 @@ fn sums(app: &App, queue: &Queue, paint: Paint) -> Vec<Part> {
     if counts.due > 0 {
         parts.push((format!("the oldest for {}", time::short(counts.oldest_due)), late));
     }
-    parts.push((format!("within 1m {}", counts.next_minute()), plain));
-    parts.push((format!("1h {}", counts.next_hour()), plain));
+    parts.push((format!("within 1m {}", counts.next_minute), plain));
+    parts.push((format!("1h {}", counts.next_hour), plain));
     if let Some(rates) = rates {
         parts.push((format!("done/s {:.1}", rates.done), plain));
         parts.push((format!("failed/s {:.1}", rates.failed), plain));

@@ -73,7 +73,7 @@ fn sums(app: &App, queues: &[&Queue], paint: Paint) -> Vec<Part> {
     parts.push((format!("done/s {:.1}", rates.done), plain));
     parts.push((format!("failed/s {:.1}", rates.failed), plain));
     parts.push((format!("sent/s {:.1}", rates.sent), plain));
-    parts.push((format!("within 1h {}", sum(|queue| queue.counts.next_hour())), plain));
+    parts.push((format!("within 1h {}", sum(|queue| queue.counts.next_hour)), plain));
     parts
 }
 
@@ -125,8 +125,8 @@ fn row(app: &App, queue: &Queue, paint: Paint) -> Vec<Item> {
             _ if queue.trouble.is_some() => item("?", paint.of(BAD)),
             By::Waiting => count(counts.waiting, PLAIN, paint),
             By::Due => count(counts.due, if counts.oldest_due > LATE { WARN } else { PLAIN }, paint),
-            By::Minute => count(counts.next_minute(), PLAIN, paint),
-            By::Hour => count(counts.next_hour(), PLAIN, paint),
+            By::Minute => count(counts.next_minute, PLAIN, paint),
+            By::Hour => count(counts.next_hour, PLAIN, paint),
             By::Running => count(counts.running, GOOD, paint),
             By::Sent => rate(rates.map(|rates| rates.sent), PLAIN, paint),
             By::Done => rate(rates.map(|rates| rates.done), PLAIN, paint),

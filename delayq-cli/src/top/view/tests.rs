@@ -111,9 +111,8 @@ fn nothing_panics_at_any_size() {
     away.told(Err("said".repeat(100)));
     apps.push(away);
     let mut bare = app();
-    let mut empty = queue("empty", 0, 0);
-    empty.counts.ahead = Vec::new();
-    seen(&mut bare, Seen::Queues(Overview { queues: vec![empty], known: 1, matching: 1 }));
+    let queues = vec![queue("empty", 0, 0)];
+    seen(&mut bare, Seen::Queues(Overview { queues, known: 1, matching: 1, ahead: None }));
     apps.push(bare);
     for app in &mut apps {
         for (width, height) in SIZES {
@@ -126,7 +125,7 @@ fn nothing_panics_at_any_size() {
 fn many_queues_scroll_with_the_cursor_and_back() {
     let mut app = app();
     let queues = (0..100).map(|n| queue(&format!("queue-{n:03}"), n, 0)).collect();
-    seen(&mut app, Seen::Queues(Overview { queues, known: 400, matching: 400 }));
+    seen(&mut app, Seen::Queues(Overview { queues, known: 400, matching: 400, ahead: None }));
     let top = lines(&app, 80, 24);
     line_with(&top, "queue-000");
     line_with(&top, "400 queues, the first 100 counted: / narrows");
