@@ -46,7 +46,7 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 Keys: arrows or hjkl, Enter and Esc, Tab for the next list, / filters, s sorts, space freezes, ? has them all, q quits.
 p pauses or resumes a queue; R retries and D deletes the dead letter, X cancels the job under the cursor: each asks first.
 
-One look costs three commands a queue, for 250 queues at the most, and within a queue a page of 50 jobs: it doesn't
+One look costs three commands a queue, for 250 queues at the most, and within a queue a page of 50 jobs: it doesn't \
 grow with the jobs.")]
 pub(crate) struct Options {
     /// Only these

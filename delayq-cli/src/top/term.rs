@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
+use ratatui::crossterm::terminal;
 use tokio::sync::mpsc;
 
 use super::app::App;
@@ -53,8 +54,11 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // Where it is gone, there is nothing to give back.
-        let _ = ratatui::try_restore();
+        // After a panic it was given back already: once more would put the cursor back, onto the panic's message.
+        if terminal::is_raw_mode_enabled().unwrap_or(true) {
+            // Where it is gone, there is nothing to give back.
+            let _ = ratatui::try_restore();
+        }
     }
 }
 
