@@ -47,6 +47,9 @@ impl Screen {
     }
 
     pub(super) fn draw(&mut self, app: &App) -> Outcome {
+        if !is_ours() {
+            return Err(Failure::Refused("a part of the view panicked".to_owned()));
+        }
         self.0.draw(|frame| view::draw(app, frame))?;
         Ok(())
     }
@@ -55,11 +58,16 @@ impl Screen {
 impl Drop for Screen {
     fn drop(&mut self) {
         // After a panic it was given back already: once more would put the cursor back, onto the panic's message.
-        if terminal::is_raw_mode_enabled().unwrap_or(true) {
+        if is_ours() {
             // Where it is gone, there is nothing to give back.
             let _ = ratatui::try_restore();
         }
     }
+}
+
+/// Whether the terminal wasn't given back yet.
+fn is_ours() -> bool {
+    terminal::is_raw_mode_enabled().unwrap_or(true)
 }
 
 /// What the terminal reports, from a thread that waits for it. The channel ends with the terminal.
