@@ -40,6 +40,11 @@ impl Audit {
         Ok(Audit { log: Some((path.to_owned(), file)), command })
     }
 
+    /// What the changes that follow are called in the log, where a command makes several kinds of them.
+    pub(crate) fn name(&mut self, command: &'static str) {
+        self.command = command;
+    }
+
     /// Before a change: what is about to be done.
     pub(crate) fn begins(&mut self, queue: Option<&str>, what: &str) -> Outcome {
         self.write("begins", queue, what)

@@ -7,7 +7,7 @@ use anstream::ColorChoice;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{cancel, completions, dead, enqueue, forecast, job, jobs, pause, queues, reschedule, workers};
-use crate::{serve, time};
+use crate::{serve, time, top};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -15,6 +15,7 @@ Examples:
   delayq enqueue cancel_order '{\"order_id\":42}' --queue orders --in 30m
   delayq enqueue --lines jobs.jsonl                         100,000 in seconds
   delayq queues --watch                                     what waits, runs and died, each 2 s
+  delayq top                                                the same to walk through, with keys
   delayq jobs --queue orders --name cancel_order --due-before +1h
   delayq dead list --reason retries_exhausted --error timeout
   delayq dead retry --queue orders --error timeout          counts; --yes does it
@@ -109,6 +110,8 @@ pub(crate) enum Command {
     Workers(workers::Options),
     /// Serve the HTTP API, metrics and probes
     Serve(serve::Options),
+    /// Watch and steer queues, workers and jobs live
+    Top(top::Options),
     /// Print completions for a shell
     Completions(completions::Options),
 }

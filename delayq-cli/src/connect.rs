@@ -33,6 +33,19 @@ pub(crate) async fn connect(global: &Global, creates: bool) -> Outcome<Client> {
     Ok(builder.connect(&url).await?)
 }
 
+/// The store as it may be shown: no user, no password.
+pub(crate) fn shown(global: &Global) -> Outcome<String> {
+    Ok(without_secrets(&url(global)?))
+}
+
+/// Whatever may be a secret is left out, also of a URL that is none.
+fn without_secrets(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let server = rest.rsplit_once('@').map_or(rest, |(_, server)| server);
+    let server = server.split(['?', '#']).next().unwrap_or_default();
+    format!("{scheme}://{}", server.trim_end_matches('/'))
+}
+
 fn url(global: &Global) -> Outcome<String> {
     if let Some(url) = &global.url {
         return Ok(url.clone());
@@ -71,4 +84,22 @@ fn sqlite_path(url: &str) -> Outcome<Option<PathBuf>> {
     }
     let path = url.strip_prefix("sqlite://").and_then(|rest| rest.split('?').next());
     Ok(path.filter(|path| !path.is_empty()).map(PathBuf::from))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s22_a_store_is_shown_without_its_secrets() {
+        for (url, shown) in [
+            ("redis://127.0.0.1:6379/", "redis://127.0.0.1:6379"),
+            ("redis://:s3cret@redis.internal/3", "redis://redis.internal/3"),
+            ("rediss://user:s3/c?r@e#t@redis.internal", "rediss://redis.internal"),
+            ("redis+unix:///run/redis.sock?user=a&pass=s3cret", "redis+unix:///run/redis.sock"),
+            ("sqlite://jobs.db", "sqlite://jobs.db"),
+        ] {
+            assert_eq!(without_secrets(url), shown);
+        }
+    }
 }

@@ -13,6 +13,7 @@ mod output;
 mod progress;
 mod serve;
 mod time;
+mod top;
 
 use std::process::ExitCode;
 

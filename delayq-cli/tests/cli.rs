@@ -20,3 +20,6 @@ mod sending;
 mod serve;
 #[path = "cli/stores.rs"]
 mod stores;
+#[cfg(target_os = "linux")]
+#[path = "cli/top.rs"]
+mod top;

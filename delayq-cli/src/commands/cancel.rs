@@ -1,5 +1,6 @@
 //! `cancel`: jobs by id, or exactly those that a filter means.
 
+use anstyle::Style;
 use clap::{Args, ValueEnum};
 use delayq::{CancelOutcome, JobId, JobState};
 use serde::Serialize;
@@ -79,10 +80,7 @@ pub(crate) async fn run(session: &mut Session, options: Options) -> Outcome {
 async fn one(session: &mut Session, named: &[String], queues: &[String], id: JobId) -> Outcome {
     let handle = find::handle(&session.client, named, queues, id).await?;
     session.audit.begins(Some(handle.queue()), &id.to_string())?;
-    let (outcome, what, style) = match handle.cancel().await? {
-        CancelOutcome::Running => ("running", "runs now: it will not run again", colour::WARN),
-        _ => ("cancelled", "cancelled", colour::GOOD),
-    };
+    let (outcome, what, style) = told(handle.cancel().await?);
     session.audit.ends(Some(handle.queue()), &format!("{id} {outcome}"))?;
     if session.out.json {
         session.out.json_line(&One { id: id.to_string(), queue: handle.queue(), outcome })?;
@@ -91,6 +89,14 @@ async fn one(session: &mut Session, named: &[String], queues: &[String], id: Job
         session.out.line(format!("{id} {what}"))?;
     }
     Ok(())
+}
+
+/// What came of it: in a word, in a sentence, and how that is shown.
+pub(crate) fn told(outcome: CancelOutcome) -> (&'static str, &'static str, Style) {
+    match outcome {
+        CancelOutcome::Running => ("running", "runs now: it will not run again", colour::WARN),
+        _ => ("cancelled", "cancelled", colour::GOOD),
+    }
 }
 
 async fn by_filter(session: &mut Session, options: &Options, queue: &str) -> Outcome {

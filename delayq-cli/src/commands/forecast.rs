@@ -85,7 +85,7 @@ fn chart(out: &mut Out, queue: &str, step: Duration, forecast: &Forecast) -> Out
 }
 
 /// As long as its share of the most; what is there at all is seen.
-fn bar(count: u64, most: u64, room: usize) -> String {
+pub(crate) fn bar(count: u64, most: u64, room: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (count as f64 / most.max(1) as f64 * (room * 8) as f64).round() as usize;
     let eighths = eighths.max(usize::from(count > 0));

@@ -57,7 +57,7 @@ pub(crate) async fn print(session: &mut Session, mut job: JobInfo) -> Outcome {
     let now = session.client.stats(&job.queue).await?.now;
     let mut worker = None;
     if job.state == JobState::Running
-        && let Some(held) = running(&session.client, &job).await?
+        && let Some(held) = running(&session.client, &job, LOOKED_AT_MAX).await?
     {
         job.running_since = held.running_since;
         worker = worker_name(&session.client, &job.queue, held.session.as_deref()).await?;
@@ -77,15 +77,7 @@ async fn ended(session: &mut Session, queues: &[String], id: JobId) -> Outcome {
             if queues.len() == 1 { queues[0].as_str() } else { "any queue" }
         )));
     };
-    let how = match status {
-        JobStatus::Done => "done",
-        JobStatus::Cancelled => "cancelled",
-        JobStatus::Expired => "expired",
-        JobStatus::Discarded => "discarded",
-        JobStatus::Deleted => "deleted",
-        // It was made between two looks.
-        _ => "there now: look again",
-    };
+    let how = ending(&status);
     if session.out.json {
         session.out.json_line(&Ended { id: id.to_string(), queue: &queue, state: how })?;
     } else {
@@ -94,8 +86,21 @@ async fn ended(session: &mut Session, queues: &[String], id: JobId) -> Outcome {
     Ok(())
 }
 
-/// The job as the list of running ones has it: with its worker, and since when.
-async fn running(client: &Client, job: &JobInfo) -> Outcome<Option<JobInfo>> {
+/// How a job ended, of those that ended moments ago.
+pub(crate) fn ending(status: &JobStatus) -> &'static str {
+    match status {
+        JobStatus::Done => "done",
+        JobStatus::Cancelled => "cancelled",
+        JobStatus::Expired => "expired",
+        JobStatus::Discarded => "discarded",
+        JobStatus::Deleted => "deleted",
+        // It was made between two looks.
+        _ => "there now: look again",
+    }
+}
+
+/// The job as the list of running ones has it: with its worker, and since when. Looks at about so many.
+pub(crate) async fn running(client: &Client, job: &JobInfo, looked_at_max: usize) -> Outcome<Option<JobInfo>> {
     let mut query = JobQuery::new(JobState::Running).limit(PAGE);
     let mut looked_at = 0;
     loop {
@@ -105,13 +110,13 @@ async fn running(client: &Client, job: &JobInfo) -> Outcome<Option<JobInfo>> {
             return Ok(Some(held));
         }
         match page.next {
-            Some(next) if looked_at < LOOKED_AT_MAX => query = query.after(next),
+            Some(next) if looked_at < looked_at_max => query = query.after(next),
             _ => return Ok(None),
         }
     }
 }
 
-async fn worker_name(client: &Client, queue: &str, session: Option<&str>) -> Outcome<Option<String>> {
+pub(crate) async fn worker_name(client: &Client, queue: &str, session: Option<&str>) -> Outcome<Option<String>> {
     let workers = client.workers(queue).await?;
     let its = workers.into_iter().find(|worker| Some(worker.session.as_str()) == session);
     Ok(its.map(|worker| worker.name.unwrap_or(worker.session)))
@@ -119,46 +124,59 @@ async fn worker_name(client: &Client, queue: &str, session: Option<&str>) -> Out
 
 fn show(out: &mut Out, job: &JobInfo, worker: Option<&str>, now: Timestamp) -> Outcome {
     let state = out.styled(colour::of_state(job.state), format!("{} {}", job.state, when(job, now)).trim_end());
-    let name = match (&job.name, job.version) {
-        (Some(name), Some(version)) => format!("{name} version {version}"),
-        _ => "? (its bytes can't be read)".to_owned(),
-    };
-    out.line(format!("{} {}", out.styled(colour::HEAD, job.id), escaped(&name)))?;
+    out.line(format!("{} {}", out.styled(colour::HEAD, job.id), escaped(&title(job))))?;
     field(out, "queue", &job.queue)?;
     // Made of our own words: nothing in it is foreign.
     out.line(format!("  {:<11} {state}", "state"))?;
-    if let Some(priority) = job.priority {
-        field(out, "priority", &priority.to_string())?;
+    for (name, value) in fields(job) {
+        field(out, name, &value)?;
     }
-    if let Some(key) = &job.unique_key {
-        field(out, "unique", key)?;
+    out.line(out.styled(colour::FAINT, "  history"))?;
+    for (at, what) in history(job, worker) {
+        let distance = format!("({})", time::from_now(at, now));
+        out.line(format!("    {:<24} {distance:<14} {}", format!("{at:.3}"), escaped(&what)))?;
     }
+    out.line(out.styled(colour::FAINT, format!("  payload, {} bytes", job.payload.len())))?;
+    for line in payload(&job.payload) {
+        out.line(format!("    {}", escaped(&line)))?;
+    }
+    Ok(())
+}
+
+/// What it is called.
+pub(crate) fn title(job: &JobInfo) -> String {
+    match (&job.name, job.version) {
+        (Some(name), Some(version)) => format!("{name} version {version}"),
+        _ => "? (its bytes can't be read)".to_owned(),
+    }
+}
+
+/// What there is to say of it beside its queue and state.
+pub(crate) fn fields(job: &JobInfo) -> Vec<(&'static str, String)> {
+    let mut fields = Vec::new();
+    fields.extend(job.priority.map(|priority| ("priority", priority.to_string())));
+    fields.extend(job.unique_key.clone().map(|key| ("unique", key)));
     let attempts = match job.attempts_max {
         Some(most) => format!("{} of {most}", job.attempts),
         None => format!("{}, without limit", job.attempts),
     };
-    field(out, "attempts", &attempts)?;
+    fields.push(("attempts", attempts));
     if job.crashes > 0 {
-        field(out, "crashes", &format!("{} workers were lost while they held it", job.crashes))?;
+        fields.push(("crashes", format!("{} workers were lost while they held it", job.crashes)));
     }
     if job.free_returns > 0 {
-        field(out, "came back", &format!("{} times without spending an attempt", job.free_returns))?;
+        fields.push(("came back", format!("{} times without spending an attempt", job.free_returns)));
     }
-    if let Some(retain) = job.retain_for {
-        field(out, "kept for", &format!("{} once it is done", time::short(retain)))?;
-    }
-    if let Some(parent) = &job.trace_parent {
-        field(out, "trace", parent)?;
-    }
+    fields.extend(job.retain_for.map(|retain| ("kept for", format!("{} once it is done", time::short(retain)))));
+    fields.extend(job.trace_parent.clone().map(|parent| ("trace", parent)));
     if job.cancelling {
-        field(out, "cancelled", "while it runs: it will not run again")?;
+        fields.push(("cancelled", "while it runs: it will not run again".to_owned()));
     }
-    history(out, job, worker, now)?;
-    payload(out, &job.payload)
+    fields
 }
 
 /// What happened and will happen, in order of time.
-fn history(out: &mut Out, job: &JobInfo, worker: Option<&str>, now: Timestamp) -> Outcome {
+pub(crate) fn history(job: &JobInfo, worker: Option<&str>) -> Vec<(Timestamp, String)> {
     let mut events: Vec<(Timestamp, String)> = Vec::new();
     events.extend(job.enqueued_at.map(|at| (at, "sent".to_owned())));
     let due = if job.state == JobState::Waiting { "due" } else { "was due" };
@@ -182,27 +200,17 @@ fn history(out: &mut Out, job: &JobInfo, worker: Option<&str>, now: Timestamp) -
     events.extend(job.expires_at.map(|at| (at, "no longer worth starting".to_owned())));
     events.extend(job.retained_until.map(|at| (at, "its record goes".to_owned())));
     events.sort_by_key(|(at, _)| *at);
-    out.line(out.styled(colour::FAINT, "  history"))?;
-    for (at, what) in events {
-        let distance = format!("({})", time::from_now(at, now));
-        out.line(format!("    {:<24} {distance:<14} {}", format!("{at:.3}"), escaped(&what)))?;
-    }
-    Ok(())
+    events
 }
 
-fn payload(out: &mut Out, payload: &[u8]) -> Outcome {
-    out.line(out.styled(colour::FAINT, format!("  payload, {} bytes", payload.len())))?;
+/// A payload's lines, as far as they are shown; still as foreign as they came.
+pub(crate) fn payload(payload: &[u8]) -> Vec<String> {
     match str::from_utf8(payload) {
-        Ok(text) if payload.len() <= PAYLOAD_SHOWN_MAX => {
-            // Lines stay lines.
-            for line in text.lines() {
-                out.line(format!("    {}", escaped(line)))?;
-            }
-        }
-        Ok(_) => out.line(format!("    more than {PAYLOAD_SHOWN_MAX} bytes: --json has it whole"))?,
-        Err(_) => out.line("    not a text: --json has it in base64")?,
+        // Lines stay lines.
+        Ok(text) if payload.len() <= PAYLOAD_SHOWN_MAX => text.lines().map(str::to_owned).collect(),
+        Ok(_) => vec![format!("more than {PAYLOAD_SHOWN_MAX} bytes: --json has it whole")],
+        Err(_) => vec!["not a text: --json has it in base64".to_owned()],
     }
-    Ok(())
 }
 
 fn field(out: &mut Out, name: &str, value: &str) -> Outcome {

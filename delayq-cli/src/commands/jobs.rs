@@ -225,10 +225,6 @@ impl Shown {
 
 fn row(job: &JobInfo, now: Timestamp) -> [Cell; 9] {
     let number = |n: Option<u32>| n.map_or("?".to_owned(), |n| n.to_string());
-    let attempts = match job.attempts_max {
-        Some(most) => format!("{}/{most}", job.attempts),
-        None => job.attempts.to_string(),
-    };
     let failure = job.failure.as_ref().map_or(String::new(), |failure| format!("{}: {}", failure.code, failure.text));
     let style = colour::of_state(job.state);
     [
@@ -239,9 +235,17 @@ fn row(job: &JobInfo, now: Timestamp) -> [Cell; 9] {
         cell(number(job.version)),
         cell(number(job.priority.map(u32::from))),
         styled(when(job, now), style),
-        cell(attempts),
+        cell(attempts(job)),
         cell(failure),
     ]
+}
+
+/// How many attempts it has spent, of how many.
+pub(crate) fn attempts(job: &JobInfo) -> String {
+    match job.attempts_max {
+        Some(most) => format!("{}/{most}", job.attempts),
+        None => job.attempts.to_string(),
+    }
 }
 
 /// What the time is of a job in its state: when due, for how long running, since when dead, until when kept.

@@ -20,7 +20,7 @@ use crate::cli::{Cli, Command, Global};
 use crate::connect::connect;
 use crate::failure::Outcome;
 use crate::output::Out;
-use crate::serve;
+use crate::{serve, top};
 
 /// What a command works with.
 pub(crate) struct Session {
@@ -32,6 +32,9 @@ pub(crate) struct Session {
 pub(crate) async fn run(cli: Cli) -> Outcome {
     if let Command::Completions(options) = &cli.command {
         return completions::run(options);
+    }
+    if let Command::Top(options) = cli.command {
+        return top::run(&cli.global, options).await;
     }
     if let Command::Serve(options) = &cli.command {
         options.check()?;
@@ -52,13 +55,14 @@ pub(crate) async fn run(cli: Cli) -> Outcome {
         Command::Workers(options) => workers::run(&mut session, options).await,
         Command::Serve(options) => serve::run(&mut session, cli.global.audit_log.as_deref(), options).await,
         Command::Completions(options) => completions::run(&options),
+        Command::Top(options) => top::run(&cli.global, options).await,
     };
     // What was printed before a failure is shown as well.
     let flushed = session.out.flush();
     result.and(flushed.map_err(Into::into))
 }
 
-async fn begin(global: &Global, name: &'static str, creates: bool) -> Outcome<Session> {
+pub(crate) async fn begin(global: &Global, name: &'static str, creates: bool) -> Outcome<Session> {
     let out = Out::new(global.json);
     let audit = Audit::open(global.audit_log.as_deref(), name)?;
     Ok(Session { client: connect(global, creates).await?, out, audit })
@@ -80,5 +84,6 @@ fn name(command: &Command) -> &'static str {
         Command::Workers(_) => "workers",
         Command::Serve(_) => "serve",
         Command::Completions(_) => "completions",
+        Command::Top(_) => "top",
     }
 }

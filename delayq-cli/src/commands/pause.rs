@@ -31,12 +31,7 @@ pub(crate) async fn run(session: &mut Session, options: Options, pause: bool) ->
     for queue in &queues {
         session.audit.begins(Some(queue), "")?;
         let changed = if pause { session.client.pause(queue).await? } else { session.client.resume(queue).await? };
-        let what = match (pause, changed) {
-            (true, true) => "paused",
-            (true, false) => "was paused already",
-            (false, true) => "goes on",
-            (false, false) => "was not paused",
-        };
+        let what = told(pause, changed);
         session.audit.ends(Some(queue), what)?;
         if session.out.json {
             session.out.json_line(&View { queue, paused: pause, changed })?;
@@ -47,4 +42,14 @@ pub(crate) async fn run(session: &mut Session, options: Options, pause: bool) ->
         }
     }
     Ok(())
+}
+
+/// What came of it.
+pub(crate) fn told(pause: bool, changed: bool) -> &'static str {
+    match (pause, changed) {
+        (true, true) => "paused",
+        (true, false) => "was paused already",
+        (false, true) => "goes on",
+        (false, false) => "was not paused",
+    }
 }

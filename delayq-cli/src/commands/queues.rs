@@ -17,7 +17,7 @@ use crate::output::{Out, remark};
 use crate::time;
 
 /// How long a due job waits for a worker until that is worth a colour.
-const LATE: Duration = Duration::from_secs(60);
+pub(crate) const LATE: Duration = Duration::from_secs(60);
 
 /// Which queues, and how often.
 #[derive(Debug, Args)]

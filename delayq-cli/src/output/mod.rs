@@ -42,6 +42,11 @@ impl Out {
         self.columns
     }
 
+    /// Whether colours are wanted.
+    pub(crate) fn is_coloured(&self) -> bool {
+        self.is_coloured
+    }
+
     /// A text in a style, where colours are wanted.
     pub(crate) fn styled(&self, style: Style, text: impl Display) -> String {
         if self.is_coloured && style != Style::new() { format!("{style}{text}{style:#}") } else { text.to_string() }

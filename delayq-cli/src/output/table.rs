@@ -124,7 +124,7 @@ impl Table {
 }
 
 /// The text within so many columns; what was cut off is marked.
-fn cut(text: &str, width: usize) -> String {
+pub(crate) fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
     }
