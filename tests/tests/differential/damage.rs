@@ -16,13 +16,14 @@ pub(crate) struct Broken {
 
 /// Keys by their names within the shard.
 fn any_key(player: &mut Player) -> String {
-    match player.dice.roll(27) {
+    match player.dice.roll(30) {
         0..3 => "jobs".to_owned(),
         3..7 => "stats".to_owned(),
         7..10 => "sessions".to_owned(),
         10..13 => held_key(player),
         13..18 => format!("due:{}", player.dice.pick(&[5, 5, 0, 9])),
-        24.. => "queues".to_owned(),
+        24..27 => "queues".to_owned(),
+        27.. => player.dice.pick(&["probe:hash", "probe:set", "probe:sorted"]).to_owned(),
         _ => player.dice.pick(&["wake", "dead", "error", "done", "unique", "tombs"]).to_owned(),
     }
 }
@@ -44,8 +45,8 @@ pub(crate) async fn break_key(pair: &Pair, player: &mut Player, call: u64) -> Br
         Value::Sorted(BTreeMap::from([(bytes.clone(), 5.0)])),
     );
     let wrong = match name.as_str() {
-        "jobs" | "stats" | "error" | "unique" => [Value::Text(bytes), set, sorted],
-        name if name.starts_with("held:") => [Value::Text(bytes), hash, sorted],
+        "jobs" | "stats" | "error" | "unique" | "probe:hash" => [Value::Text(bytes), set, sorted],
+        name if name.starts_with("held:") || name == "probe:set" => [Value::Text(bytes), hash, sorted],
         _ => [Value::Text(bytes), set, hash],
     };
     pair.write(&name, Some(&player.dice.pick(&wrong))).await;
