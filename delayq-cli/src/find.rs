@@ -4,21 +4,13 @@ use delayq::{Client, JobHandle, JobId, JobInfo, JobStatus};
 use futures_util::{StreamExt, TryStreamExt, stream};
 
 use crate::failure::{Failure, Outcome};
-use crate::output::remark;
 
 /// How many questions are under way at once.
 pub(crate) const AT_ONCE: usize = 32;
 
 /// The queues named, or all that are in use.
 pub(crate) async fn queues(client: &Client, named: &[String]) -> Outcome<Vec<String>> {
-    let mut known = client.queues().await?;
-    known.retain(|name| {
-        let is_one = is_name(name);
-        if !is_one {
-            remark(format!("the list of queues has an entry that a foreign hand made, passed over: {name}"));
-        }
-        is_one
-    });
+    let known = client.queues().await?;
     if named.is_empty() {
         return Ok(known);
     }
@@ -34,14 +26,6 @@ pub(crate) async fn queues(client: &Client, named: &[String]) -> Outcome<Vec<Str
         }
     }
     Ok(wanted)
-}
-
-/// Whether a queue can have this name: one that can't would end a command for all the others.
-fn is_name(name: &str) -> bool {
-    let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
-    name.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric())
-        && name.len() <= delayq::limits::NAME_BYTES_MAX
-        && name.bytes().all(legal)
 }
 
 /// Whether anything was ever in a queue that isn't on the list: the list is written beside the jobs.

@@ -64,6 +64,8 @@ pub const AUDIT_STEP: usize = 100;
 pub const AUDIT_HELD_MAX: usize = 20_000;
 /// How many calls of an audit a diagnosis makes for each kind of thing; a repair looks at all.
 pub const AUDIT_CALLS: usize = 100;
+/// How many names of queues are listed in all.
+pub const QUEUES_LISTED_MAX: usize = 100_000;
 /// How many names of queues one call lists.
 pub const QUEUES_PAGE_MAX: usize = 1000;
 /// The longest name of a worker, in bytes.

@@ -244,6 +244,25 @@ fn module_files_begin_with_their_duty() {
 }
 
 #[test]
+fn every_suite_is_run_by_the_test_command() {
+    let command = read("test");
+    let suites =
+        ["tests", "delayq-campaign", "delayq-cli", "delayq-macros", "delayq-model", "delayq", "examples", "bench"];
+    let mut names = Vec::new();
+    for package in suites {
+        let Ok(folder) = fs::read_dir(root().join(package).join("tests")) else { continue };
+        for path in folder.map(|entry| entry.unwrap().path()).filter(|path| path.extension().is_some_and(|e| e == "rs"))
+        {
+            names.push(path.file_stem().unwrap().to_string_lossy().into_owned());
+        }
+    }
+    assert!(names.len() >= 14, "{names:?}");
+    let wrong: Vec<String> =
+        names.into_iter().filter(|name| !command.split_whitespace().any(|word| word == name)).collect();
+    none(&wrong, "Suites that `./test` doesn't name: add `--test NAME` to it.");
+}
+
+#[test]
 fn no_source_file_is_too_long() {
     let wrong: Vec<String> = files("", &["rs", "lua"])
         .into_iter()

@@ -249,6 +249,11 @@ impl Pump {
                         tracing::warn!(queue = %self.queue, lost, "the store no longer has jobs that run here: was it rolled back?");
                     }
                     if !agreed.more {
+                        // The lost answer may have made this lane the watcher of an instant that it never heard of: whoever is idle
+                        // takes the clock anew (rule m).
+                        self.store.pass(&self.lane.shard).await?;
+                        self.duty = None;
+                        self.watch(None);
                         self.unsure = false;
                         return Ok(());
                     }

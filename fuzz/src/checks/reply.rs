@@ -189,7 +189,7 @@ impl Asked {
         if let Some(due) = self.ask("forecast", store.forecast(shard, &[LEASE, LEASE * 2])) {
             assert_eq!(due.due_by.len() + 3, self.parts.len());
         }
-        if let Some(names) = self.ask("queues", store.queues("")) {
+        if let Some(names) = self.ask("queues", store.queues(b"")) {
             assert_eq!(names.len() + 1, self.parts.len());
         }
         self.ask("register", store.register(shard));

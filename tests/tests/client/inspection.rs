@@ -30,7 +30,7 @@ async fn all(client: &Client, query: &JobQuery) -> Vec<JobInfo> {
 
 #[tokio::test]
 async fn queues_in_use_are_listed() {
-    let (_server, client) = server_and_client().await;
+    let (server, client) = server_and_client().await;
     assert!(client.queues().await.unwrap().is_empty());
     client.enqueue::<Task>().queue("b-queue").send(pass(1)).await.unwrap();
     client.enqueue::<Task>().queue("a-queue").send(pass(1)).await.unwrap();
@@ -40,6 +40,9 @@ async fn queues_in_use_are_listed() {
         (queues == ["a-queue", "b-queue", TASKS]).then_some(())
     })
     .await;
+    // What a foreign hand put among them is nobody's queue.
+    server.command(&["ZADD", "delayq:queues", "0", "no name", "0", "{x}:dead", "-5", ""]).unwrap();
+    assert_eq!(client.queues().await.unwrap(), ["a-queue", "b-queue", TASKS]);
     stage.stop().await;
 }
 

@@ -95,6 +95,8 @@ impl Outcome {
             if let Some((_, rest)) = text.split_once(code) {
                 // Redis names the script, and its client puts a colon after the code.
                 let rest = rest.split(" script: ").next().unwrap_or_default();
+                // What to do about it, a server's errors say.
+                let rest = rest.split("; ").next().unwrap_or_default();
                 let rest = rest.trim_matches(|c: char| c == ':' || c == ' ');
                 return Outcome::Refused(error.kind(), code, rest.to_owned());
             }

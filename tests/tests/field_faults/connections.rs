@@ -11,7 +11,8 @@ use delayq_tests::{eventually, server_and_client, soon};
 use futures_util::future::join_all;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::kit_b::{Act, Deed, QUEUE, RESUMES, Raw, Stage, conserved, does, key, listens, pass, settled};
+use crate::kit::{conserved, key, settled};
+use crate::kit_b::{Act, Deed, QUEUE, RESUMES, Raw, Stage, does, listens, pass};
 
 #[tokio::test]
 async fn b54_noscript() {

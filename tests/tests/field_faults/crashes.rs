@@ -10,8 +10,8 @@ use delayq_tests::{eventually, server_and_client};
 use futures_util::future::join_all;
 
 use crate::kit::{
-    Act, FIELD, Field, HOUR, LEASE, Poison, SLACK, Stage, child, conserved, dead, field, harmless, numbers, script,
-    send_all, sessions, settled, steady, tell, world,
+    Act, FIELD, Field, HOUR, LEASE, Poison, SLACK, Stage, child, conserved, dead, field, harmless, listened_to,
+    numbers, script, send_all, sessions, settled, steady, tell, world,
 };
 
 /// How long after a crash its jobs run again: the lease, and somebody's next look.
@@ -63,12 +63,6 @@ async fn b19_a_process_killed_in_the_thick_of_claims_and_ends_loses_nothing() {
     let stats = client.stats("crash").await.unwrap();
     assert_eq!((stats.dead_total, stats.retried_total), (0, 0));
     conserved(&server, "crash").await;
-}
-
-/// Waits until somebody waits for the baton: whoever claims has done so.
-async fn listened_to(server: &RedisServer) {
-    let listens = || server.command(&["CLIENT", "LIST"]).unwrap().contains("cmd=bzpopmin");
-    eventually("somebody listens", || async { listens().then_some(()) }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -10,7 +10,8 @@ use delayq_tests::eventually;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tracing::Level;
 
-use crate::kit_b::{Act, Event, Logged, QUEUE, RESUMES, Raw, Stage, does, pass, settled};
+use crate::kit::settled;
+use crate::kit_b::{Act, Event, Logged, QUEUE, RESUMES, Raw, Stage, does, pass};
 
 const DOCUMENT: &str = include_str!("../../../docs/failure-modes.md");
 const SECRET: &str = "s3cret";

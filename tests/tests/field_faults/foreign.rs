@@ -10,7 +10,8 @@ use delayq_tests::store_kit::{Value, With, World, id, job};
 use delayq_tests::{Running, eventually, server_and_client, soon};
 use tokio::sync::mpsc;
 
-use crate::kit_b::{QUEUE, Stage, conserved, counter, pass};
+use crate::kit::conserved;
+use crate::kit_b::{QUEUE, Stage, counter, pass};
 
 /// As another program sends it: due now, its envelope whatever that program wrote.
 fn foreign(n: u64, envelope: &[u8]) -> NewJob {

@@ -230,11 +230,11 @@ pub(crate) async fn send_all<J: JobType>(
     schedule.send_all(jobs).await.into_iter().map(|sent| sent.unwrap().id()).collect()
 }
 
-/// Waits until so many have ended well, and none waits or runs.
+/// Waits until so many have ended well, and none waits, runs, or is in no state at all.
 pub(crate) async fn settled(client: &Client, queue: &str, done: u64) {
     eventually("all are done and nothing is left", || async {
-        let stats = client.stats(queue).await.unwrap();
-        (stats.done_total == done && stats.waiting == 0 && stats.running == 0).then_some(())
+        let stats = client.stats(queue).await.ok()?;
+        (stats.done_total == done && stats.waiting == 0 && stats.running == 0 && stats.orphans == 0).then_some(())
     })
     .await;
 }
@@ -308,4 +308,10 @@ pub(crate) fn quiet_panics() {
             }
         }));
     });
+}
+
+/// Waits until somebody waits for the baton: whoever claims has done so.
+pub(crate) async fn listened_to(server: &RedisServer) {
+    let listens = || server.command(&["CLIENT", "LIST"]).unwrap().contains("cmd=bzpopmin");
+    eventually("somebody listens", || async { listens().then_some(()) }).await;
 }

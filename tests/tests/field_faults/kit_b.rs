@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, Once, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use delayq::{Client, Job, JobContext, JobError, JobId, JobResult, Worker, delayed_job};
 use delayq_redis_fixture::RedisServer;
-use delayq_tests::store_kit::World;
-use delayq_tests::{Running, eventually, soon};
+use delayq_tests::{Running, soon};
 use redis::aio::MultiplexedConnection;
 use tokio::sync::{Semaphore, mpsc};
 use tracing_subscriber::layer::SubscriberExt;
+
+use crate::kit::key;
 
 /// The queue of [`Deed`].
 pub(crate) const QUEUE: &str = "b-deeds";
@@ -200,25 +201,6 @@ impl Stage {
     }
 }
 
-/// Waits until so many are done and nothing is left over.
-pub(crate) async fn settled(client: &Client, queue: &str, done: u64) {
-    eventually("all are done and nothing is left", || async {
-        let stats = client.stats(queue).await.ok()?;
-        (stats.done_total == done && stats.waiting == 0 && stats.running == 0 && stats.orphans == 0).then_some(())
-    })
-    .await;
-}
-
-/// Every job of the queue is in one place, has its record, and somebody watches the clock.
-pub(crate) async fn conserved(server: &RedisServer, queue: &str) {
-    World::on(server).await.named("delayq", queue).assert_conserved().await;
-}
-
-/// A key of the queue.
-pub(crate) fn key(queue: &str, name: &str) -> String {
-    format!("delayq:{{{queue}/0}}:{name}")
-}
-
 /// A counter of the queue that the store keeps, 0 where there is none.
 pub(crate) fn counter(server: &RedisServer, queue: &str, field: &str) -> u64 {
     let told = server.command(&["HGET", &key(queue, "stats"), field]).unwrap();
@@ -315,19 +297,4 @@ impl tracing::field::Visit for Fields {
     fn record_str(&mut self, field: &tracing::field::Field, value: &str) {
         self.0.insert(field.name(), value.to_owned());
     }
-}
-
-/// Panics on purpose need no trace on the screen.
-pub(crate) fn quiet_panics() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let told = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |info| {
-            let payload = info.payload();
-            let text = payload.downcast_ref::<&str>().copied().or(payload.downcast_ref::<String>().map(String::as_str));
-            if !payload.is::<u32>() && !text.is_some_and(|text| text.starts_with("on purpose")) {
-                told(info);
-            }
-        }));
-    });
 }

@@ -8,7 +8,8 @@ use delayq_tests::store_kit::World;
 use delayq_tests::{eventually, server_and_client};
 use tracing::Level;
 
-use crate::kit_b::{Act, Deed, Logged, QUEUE, Raw, Retried, Stage, conserved, does, key, pass, settled};
+use crate::kit::{conserved, key, settled};
+use crate::kit_b::{Act, Deed, Logged, QUEUE, Raw, Retried, Stage, does, pass};
 
 #[tokio::test]
 async fn b69_oom_in_scripts() {

@@ -11,7 +11,8 @@ use delayq_tests::store_kit::{With, World, id, job};
 use delayq_tests::{Running, eventually, server_and_client};
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 
-use crate::kit_b::{Act, QUEUE, Retried, Stage, does, pass, quiet_panics, settled};
+use crate::kit::{quiet_panics, settled};
+use crate::kit_b::{Act, QUEUE, Retried, Stage, does, pass};
 
 /// Remembers which series there are.
 #[derive(Default)]

@@ -8,7 +8,8 @@ use delayq_redis_fixture::RedisServer;
 use delayq_tests::process::Process;
 use delayq_tests::{eventually, server_and_client};
 
-use crate::kit_b::{Act, Deed, Hasty, QUEUE, Retried, Stage, conserved, does, pass, quiet_panics, settled};
+use crate::kit::{conserved, quiet_panics, settled};
+use crate::kit_b::{Act, Deed, Hasty, QUEUE, Retried, Stage, does, pass};
 
 #[tokio::test]
 async fn b72_a_moved_job_starts_when_it_was_moved_to_and_not_at_once() {

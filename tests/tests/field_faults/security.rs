@@ -13,7 +13,8 @@ use delayq_tests::{eventually, server_and_client};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tracing_subscriber::layer::SubscriberExt;
 
-use crate::kit_b::{Act, QUEUE, Retried, Stage, does, keep_listening, listens, pass, quiet_panics, settled};
+use crate::kit::{quiet_panics, settled};
+use crate::kit_b::{Act, QUEUE, Retried, Stage, does, keep_listening, listens, pass};
 
 /// What somebody would write who wants a line of the log to be his.
 const HOSTILE: [&str; 6] = [

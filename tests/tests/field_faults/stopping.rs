@@ -12,7 +12,8 @@ use tower::ServiceExt;
 use tower::limit::ConcurrencyLimitLayer;
 use tower::util::MapRequestLayer;
 
-use crate::kit_b::{Act, QUEUE, Retried, Stage, conserved, does, listens, pass, quiet_panics, settled};
+use crate::kit::{conserved, quiet_panics, settled};
+use crate::kit_b::{Act, QUEUE, Retried, Stage, does, listens, pass};
 
 /// What `crashing_worker` runs: its lease is 2 s, its grace period 10 s.
 #[delayq::payload]

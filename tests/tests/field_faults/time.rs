@@ -6,9 +6,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use delayq::engine::Reply;
 use delayq::limits::{DUE_MAX_MS, LEASE_DEFAULT};
 use delayq::store::ops::NewJob;
-use delayq::{CancelOutcome, Client, ErrorKind, JobHandle, JobId, JobStatus, When};
+use delayq::{CancelOutcome, Client, ErrorKind, JobHandle, JobId, JobStatus, JobType, RawJob, When};
 use delayq_redis_fixture::RedisServer;
-use delayq_redis_fixture::proxy::{Blow, Proxy};
+use delayq_redis_fixture::proxy::{Blow, End, Proxy};
 use delayq_tests::store_kit::{Value, With, World, id, job, kind};
 use delayq_tests::{eventually, server_and_client, watched};
 use futures_util::future::join_all;
@@ -16,8 +16,8 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Semaphore;
 
 use crate::kit::{
-    Act, FIELD, Field, HOUR, Ran, SLACK, Stage, conserved, field, key, letter, numbers, script, send_all, settled,
-    stored, text_id, world,
+    Act, FIELD, Field, HOUR, Ran, SLACK, Stage, conserved, field, key, letter, listened_to, numbers, script, send_all,
+    settled, stored, text_id, world,
 };
 
 const DAY_MS: u64 = 86_400_000;
@@ -344,6 +344,33 @@ async fn b08_an_answer_of_before_does_not_put_off_what_became_due_sooner() {
         client.schedule(Duration::from_millis(600)).send(field(10 + n, Act::Pass)).await.unwrap();
         let ran = stage.next().await;
         assert!(ran.n == 10 + n && ran.lateness < SLACK, "{ran:?}");
+    }
+    assert!(stage.stop().await.is_empty());
+    conserved(&server, FIELD).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b08_a_claim_whose_answer_is_lost_leaves_the_next_due_time_watched() {
+    let (server, client) = server_and_client().await;
+    let proxy = Proxy::start(server.port(), 1).await.unwrap();
+    let behind = Client::connect(&proxy.url()).await.unwrap();
+    let mut stage = Stage::with(&behind, |worker| worker.lease(LEASE_DEFAULT));
+    client.enqueue().send(field(0, Act::Pass)).await.unwrap();
+    stage.next().await;
+    for n in 1..=4 {
+        listened_to(&server).await;
+        // Both in one call. The claim that ends the first, which is too late to be run, makes its worker the watcher of the second:
+        // the answer would say so.
+        proxy.strike(Blow::Reply { keep: 0, end: End::Close }, &[script("claim")], 1);
+        let now = client.stats(FIELD).await.unwrap().now;
+        let raw = |n| RawJob::new(Field::NAME, 1, serde_json::to_vec(&field(n, Act::Pass)).unwrap());
+        let late = raw(10 * n).at(now - Duration::from_secs(9)).expires_in(Duration::from_millis(1));
+        for sent in client.send_raw(FIELD, vec![late, raw(n).at(Duration::from_millis(700))]).await {
+            sent.unwrap();
+        }
+        let ran = stage.next().await;
+        assert!(ran.n == n && ran.lateness < SLACK, "{ran:?}");
+        assert_eq!((proxy.struck(), client.stats(FIELD).await.unwrap().expired_total), (n, n));
     }
     assert!(stage.stop().await.is_empty());
     conserved(&server, FIELD).await;

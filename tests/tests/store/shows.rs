@@ -114,15 +114,16 @@ async fn queues_are_listed_by_name(world: &World) {
     }
     let world = world.named(&prefix, "queue-0007");
     world.store.register(&world.shard).await.unwrap();
-    let (mut listed, mut pages): (Vec<String>, u32) = (Vec::new(), 0);
+    let (mut listed, mut pages): (Vec<Vec<u8>>, u32) = (Vec::new(), 0);
     loop {
-        let page = world.store.queues(listed.last().map_or("", String::as_str)).await.unwrap();
+        let page = world.store.queues(listed.last().map_or(&[], Vec::as_slice)).await.unwrap();
         if page.is_empty() {
             break;
         }
         pages += 1;
         listed.extend(page);
     }
+    let names: Vec<Vec<u8>> = names.into_iter().map(String::into_bytes).collect();
     assert_eq!((pages, &listed), (3, &names));
     assert_eq!(kind(world.raw("register", &[world.shard.key("queues")], &[]).await), ErrorKind::InvalidArgument);
     let args = [Vec::new(), b"1001".to_vec()];
@@ -185,6 +186,6 @@ async fn showing_changes_nothing(world: &World) {
     world.store.running_list(&world.shard, &hand.id, &[], 9).await.unwrap();
     world.store.workers(&world.shard, &[hand.id]).await.unwrap();
     world.store.forecast(&world.shard, &[Duration::ZERO]).await.unwrap();
-    world.store.queues("").await.unwrap();
+    world.store.queues(b"").await.unwrap();
     assert_eq!(world.dump().await, before);
 }

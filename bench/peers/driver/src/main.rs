@@ -29,6 +29,9 @@ fn main() -> ExitCode {
     }
     match run(&options) {
         Ok(report) => {
+            if let Some(Err(error)) = options.out.as_ref().map(|file| std::fs::write(file, report.json().to_string())) {
+                eprintln!("the samples could not be written: {error}");
+            }
             if options.json {
                 println!("{}", report.json());
             } else {

@@ -1,11 +1,12 @@
 //! The command line.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::peer::{PEERS, Peer};
 
 pub(crate) const USAGE: &str = "\
-Usage: cargo run --release --manifest-path bench/peers/Cargo.toml -- [--only NAME,..] [--jobs N] [--runs N] [--json]
+Usage: cargo run --release --manifest-path bench/peers/Cargo.toml -- [--only NAME,..] [--jobs N] [--runs N] [--json] [--out FILE]
                                                            [--age SECONDS] [--patience SECONDS] [--fired N]
 
   --only NAME,..      these peers alone (delayq is always run beside them)
@@ -14,7 +15,8 @@ Usage: cargo run --release --manifest-path bench/peers/Cargo.toml -- [--only NAM
   --fired N           jobs that fire one by one over 20 s in the idle phase (500)
   --age SECONDS       how old jobs are at least when the drain begins (17)
   --patience SECONDS  how long after the due time a phase waits for jobs to run (60)
-  --json              every sample, as JSON";
+  --json              every sample, as JSON
+  --out FILE          every sample, as JSON, into this file as well";
 
 /// What was asked for.
 pub(crate) struct Options {
@@ -25,6 +27,7 @@ pub(crate) struct Options {
     pub(crate) age: Duration,
     pub(crate) patience: Duration,
     pub(crate) json: bool,
+    pub(crate) out: Option<PathBuf>,
     pub(crate) help: bool,
 }
 
@@ -38,6 +41,7 @@ impl Options {
             age: Duration::from_secs(17),
             patience: Duration::from_secs(60),
             json: false,
+            out: None,
             help: false,
         };
         while let Some(arg) = args.next() {
@@ -54,6 +58,7 @@ impl Options {
                 "--age" => options.age = Duration::from_secs(number(0)? as u64),
                 "--patience" => options.patience = Duration::from_secs(number(1)? as u64),
                 "--json" => options.json = true,
+                "--out" => options.out = Some(args.next().ok_or("--out wants the name of a file")?.into()),
                 "--help" | "-h" => options.help = true,
                 "--only" => {
                     let names = args.next().ok_or("--only wants names with commas between them")?;

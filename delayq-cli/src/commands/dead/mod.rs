@@ -1,5 +1,6 @@
 //! `dead`: the dead letters, listed, shown, retried, deleted, exported.
 
+mod change;
 pub(crate) mod delete;
 pub(crate) mod export;
 pub(crate) mod list;
@@ -9,7 +10,6 @@ pub(crate) mod show;
 use clap::{Args, Subcommand};
 use delayq::{Client, JobId, JobInfo, JobState};
 use jiff::Timestamp;
-use serde::Serialize;
 
 use super::Session;
 use crate::bulk;
@@ -52,14 +52,6 @@ pub(crate) struct Choice {
     all: bool,
     #[command(flatten)]
     yes: Yes,
-}
-
-/// What became of one letter.
-#[derive(Debug, Serialize)]
-struct One<'a> {
-    id: String,
-    queue: &'a str,
-    outcome: &'a str,
 }
 
 impl Command {

@@ -2,17 +2,17 @@
 
 use std::fmt::Write;
 
+use anstyle::Style;
 use clap::Args;
-use delayq::{JobId, RedriveReport};
+use delayq::{DeadLetters, Error, JobId};
+use jiff::Timestamp;
 use serde::Serialize;
 
-use super::{AT_ONCE, Choice, One, letter};
+use super::Choice;
+use super::change::{self, Change};
 use crate::commands::Session;
-use crate::confirm::confirm;
-use crate::failure::{OneByOne, Outcome};
-use crate::filter::Narrow;
+use crate::failure::Outcome;
 use crate::output::colour;
-use crate::progress::Progress;
 
 /// Which letters.
 #[derive(Debug, Args)]
@@ -28,96 +28,48 @@ pub(crate) struct Options {
     choice: Choice,
 }
 
-#[derive(Debug, Serialize)]
-struct Many<'a> {
-    queue: &'a str,
-    matched: usize,
+#[derive(Debug, Default, Serialize)]
+struct Retried {
     retried: u64,
     conflicts: u64,
     unreadable: u64,
     gone: u64,
 }
 
+impl Change for Retried {
+    const VERB: &'static str = "retry";
+    const DOING: &'static str = "retrying";
+    const OUTCOME: &'static str = "retried";
+    const SHOWN: (&'static str, Style) = ("waits again, due now", colour::GOOD);
+
+    async fn one(letters: &DeadLetters, id: JobId) -> Result<(), Error> {
+        letters.redrive(id).await
+    }
+
+    async fn listed(&mut self, letters: &DeadLetters, some: &[(JobId, Timestamp)]) -> Result<(), Error> {
+        let report = letters.redrive_listed(some).await?;
+        self.retried += report.redriven;
+        self.conflicts += report.conflicts;
+        self.unreadable += report.unreadable;
+        self.gone += report.gone;
+        Ok(())
+    }
+
+    fn told(&self, _: usize) -> String {
+        let mut text = format!("{} wait again, due now", self.retried);
+        for (count, what) in [
+            (self.conflicts, "stay, since another job has their unique key"),
+            (self.unreadable, "stay, since their records are gone or unreadable: they can only be deleted"),
+            (self.gone, "were gone by then"),
+        ] {
+            if count > 0 {
+                let _ = write!(text, "; {count} {what}");
+            }
+        }
+        text
+    }
+}
+
 pub(crate) async fn run(session: &mut Session, options: Options) -> Outcome {
-    let choice = options.choice;
-    let queues = choice.queues(&session.client).await?;
-    let mut each = OneByOne::default();
-    for id in &choice.ids {
-        each.take(one(session, &queues, *id).await)?;
-    }
-    if choice.ids.is_empty() {
-        for queue in &queues {
-            each.take(by_filter(session, &choice, queue).await)?;
-        }
-    }
-    each.end()
-}
-
-async fn one(session: &mut Session, queues: &[String], id: JobId) -> Outcome {
-    let queue = letter(&session.client, queues, id).await?.queue;
-    session.audit.begins(Some(&queue), &id.to_string())?;
-    session.client.dead_letters(&queue).redrive(id).await?;
-    session.audit.ends(Some(&queue), &format!("{id} retried"))?;
-    if session.out.json {
-        session.out.json_line(&One { id: id.to_string(), queue: &queue, outcome: "retried" })?;
-    } else {
-        let what = session.out.styled(colour::GOOD, "waits again, due now");
-        session.out.line(format!("{id} {what}"))?;
-    }
-    Ok(())
-}
-
-async fn by_filter(session: &mut Session, choice: &Choice, queue: &str) -> Outcome {
-    let letters = choice.letters(&session.client, queue).await?;
-    let matched = letters.len();
-    let view = |report: RedriveReport| Many {
-        queue,
-        matched,
-        retried: report.redriven,
-        conflicts: report.conflicts,
-        unreadable: report.unreadable,
-        gone: report.gone,
-    };
-    let asked = confirm(matched, "dead letter", queue, "retry", choice.yes);
-    if session.out.json && !matches!(asked, Ok(true)) {
-        session.out.json_line(&view(RedriveReport::default()))?;
-    }
-    if !asked? {
-        return Ok(());
-    }
-    session.audit.begins(Some(queue), &format!("{matched} dead letters: {}", choice.filter.told().join(", ")))?;
-    let dead = session.client.dead_letters(queue);
-    let mut total = RedriveReport::default();
-    let progress = Progress::of(matched, format!("{queue}: retrying"));
-    for some in letters.chunks(AT_ONCE) {
-        let report = dead.redrive_listed(some).await?;
-        total.redriven += report.redriven;
-        total.conflicts += report.conflicts;
-        total.unreadable += report.unreadable;
-        total.gone += report.gone;
-        progress.more(some.len());
-    }
-    drop(progress);
-    let text = told(&total);
-    session.audit.ends(Some(queue), &text)?;
-    if session.out.json {
-        session.out.json_line(&view(total))?;
-    } else {
-        session.out.line(format!("{queue}: {text}"))?;
-    }
-    Ok(())
-}
-
-fn told(report: &RedriveReport) -> String {
-    let mut text = format!("{} wait again, due now", report.redriven);
-    for (count, what) in [
-        (report.conflicts, "stay, since another job has their unique key"),
-        (report.unreadable, "stay, since their records are gone or unreadable: they can only be deleted"),
-        (report.gone, "were gone by then"),
-    ] {
-        if count > 0 {
-            let _ = write!(text, "; {count} {what}");
-        }
-    }
-    text
+    change::run::<Retried>(session, options.choice).await
 }
