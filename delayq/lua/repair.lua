@@ -62,7 +62,6 @@ for i, id in ipairs(ids) do
       letters[i] = 'd'
     elseif cancel_waits(r) then
       -- Rule o: no session is left that could end it so.
-      call('HINCRBY', K.stats, 'cancelling', -1)
       erase(K, id, r, CANCELLED)
       letters[i], counts.cancelled = 'c', counts.cancelled + 1
     elseif owner and owner ~= id and call('HEXISTS', K.jobs, owner) == 1 then
@@ -81,9 +80,14 @@ for i, id in ipairs(ids) do
     end
   end
 end
+-- Whoever waits is watched for before anything is counted: a counter that a foreign hand spoiled stops a script, and nothing is
+-- rolled back.
+if head then arm(K, head) end
+if counts.cancelled > 0 then
+  trim_tombs(K, 2 * counts.cancelled)
+  call('HINCRBY', K.stats, 'cancelling', -counts.cancelled)
+end
 for name, n in pairs(counts) do
   if n > 0 then call('HINCRBY', K.stats, name, n) end
 end
-if counts.cancelled > 0 then trim_tombs(K, 2 * counts.cancelled) end
-if head then arm(K, head) end
 return { 'OK', table.concat(letters) }

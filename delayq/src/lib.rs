@@ -113,7 +113,7 @@ pub mod store;
 mod store;
 
 pub use client::{
-    AnyJob, CancelOutcome, Client, ClientBuilder, DeadCursor, DeadLetter, DeadLetters, DeadListing, Diagnosis, Finding, Forecast,
+    AnyJob, CancelOutcome, Client, ClientBuilder, Damage, DeadCursor, DeadLetter, DeadLetters, DeadListing, Diagnosis, Finding, Forecast,
     JobCursor, JobFailure, JobHandle, JobInfo, JobPage, JobQuery, JobState, JobStatus, Jobs, Level, QueueRates, QueueStats,
     RawJob, RedriveReport, RepairReport, Schedule, SendAll, SendJob, WorkerInfo, WorkerLateness,
 };

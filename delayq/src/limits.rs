@@ -62,8 +62,10 @@ pub const FORECAST_MAX: usize = 500;
 pub const AUDIT_STEP: usize = 100;
 /// How many jobs sessions may hold for an audit to look through them: nothing else runs in the store meanwhile.
 pub const AUDIT_HELD_MAX: usize = 20_000;
-/// How many calls of an audit a diagnosis makes for each kind of thing; a repair looks at all.
+/// How many calls of an audit a diagnosis makes for each kind of thing.
 pub const AUDIT_CALLS: usize = 100;
+/// How many a repair makes, which looks at all that there is.
+pub const AUDIT_CALLS_MAX: usize = 1_000_000;
 /// How many names of queues are listed in all.
 pub const QUEUES_LISTED_MAX: usize = 100_000;
 /// How many names of queues one call lists.

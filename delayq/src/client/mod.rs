@@ -28,7 +28,7 @@ pub use connect::ClientBuilder;
 pub use control::{QueueRates, QueueStats};
 pub use dead::{DeadCursor, DeadLetter, DeadLetters, DeadListing, RedriveReport};
 pub(crate) use diagnose::Danger;
-pub use diagnose::{Diagnosis, Finding, Level, RepairReport};
+pub use diagnose::{Damage, Diagnosis, Finding, Level, RepairReport};
 pub use forecast::Forecast;
 pub use handle::{CancelOutcome, JobHandle, JobStatus};
 pub use info::{JobFailure, JobInfo, JobState};

@@ -78,7 +78,7 @@ async fn a_server_and_a_queue_that_are_well_are_found_so() {
     assert!(matches!(level(&diagnosis, "security"), Level::Good | Level::Warning));
     let of_queue = diagnosis.of("orphans").next().unwrap();
     assert_eq!(of_queue.queue.as_deref(), Some(TASKS));
-    assert!(of_queue.to_string().starts_with("orphans of tasks: good: none among "), "{of_queue}");
+    assert!(of_queue.to_string().starts_with("orphans of tasks: good: none, records and entries looked at: "), "{of_queue}");
     // The baton's marker comes and goes by itself.
     let wake = key("wake");
     let after = keys(&mut raw).await;
@@ -95,7 +95,7 @@ async fn settings_that_lose_jobs_are_told_with_what_to_do() {
     let bare = client.diagnose(&[TASKS]).await.unwrap();
     says(&bare, "aof", Level::Warning, "appendonly yes");
     says(&bare, "memory", Level::Note, "no maxmemory");
-    says(&bare, "workers", Level::Note, "no worker serves the queue");
+    says(&bare, "workers", Level::Note, "none; nothing is due");
     for (setting, value, check, level, words) in [
         ("maxmemory-policy", "allkeys-lru", "maxmemory-policy", Level::Wrong, "noeviction"),
         ("maxmemory-policy", "volatile-lru", "maxmemory-policy", Level::Wrong, "noeviction"),
@@ -152,7 +152,7 @@ async fn what_a_user_may_not_is_wrong_where_it_is_needed_and_unknown_where_it_is
         ("hashless", "-hset", vec![("rights", Wrong, "SECURITY.md")]),
         ("deaf", "-bzpopmin", vec![("rights", Wrong, "bzpopmin")]),
         ("shaless", "-evalsha", vec![("rights", Wrong, "evalsha"), ("queue", Unknown, "SECURITY.md")]),
-        ("scanless", "-hscan", vec![("rights", Good, ""), ("scripts", Wrong, "audit can't be run"), ("queue", Unknown, "")]),
+        ("scanless", "-hscan", vec![("rights", Good, ""), ("scripts", Unknown, "audit can't be run"), ("orphans", Unknown, "+hscan"), ("sessions", Good, "")]),
         ("elsewhere", "resetkeys ~other:*", vec![("rights", Wrong, "SECURITY.md")]),
     ] {
         let mut command = vec!["ACL", "SETUSER", user, "reset", "on", ">secret"];
@@ -216,10 +216,10 @@ async fn what_lies_in_a_queue_is_found_and_a_repair_mends_it() {
     world.set_score("due:5", id(9), Some(1000)).await;
 
     let diagnosis = client.diagnose(&[TASKS]).await.unwrap();
-    says(&diagnosis, "orphans", Level::Wrong, "2 jobs have a record");
-    says(&diagnosis, "entries", Level::Warning, "1 entries");
-    says(&diagnosis, "sessions", Level::Wrong, "1 lost sessions");
-    says(&diagnosis, "workers", Level::Wrong, "no worker serves");
+    says(&diagnosis, "orphans", Level::Wrong, "which nothing runs: 2");
+    says(&diagnosis, "entries", Level::Warning, "without a record, so that there is nothing to run: 1");
+    says(&diagnosis, "sessions", Level::Wrong, "lost: 1, and there is no worker");
+    says(&diagnosis, "workers", Level::Wrong, "none; due: 1, the first for");
     assert!(!diagnosis.is_sound());
     client.pause(TASKS).await.unwrap();
     says(&client.diagnose(&[TASKS]).await.unwrap(), "paused", Level::Note, "resume");

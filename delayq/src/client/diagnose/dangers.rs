@@ -18,8 +18,8 @@ pub(crate) struct Danger {
 }
 
 impl Client {
-    /// Asks two questions at once: a policy that deletes jobs, a version that is too old, a replica, a right that is missing. What isn't
-    /// told is no danger.
+    /// Asks two questions at once: a policy that deletes jobs, a version that is too old, a replica, a right that is missing, scripts
+    /// that can't run. What isn't told is no danger.
     ///
     /// # Errors
     /// The store doesn't answer, or can't be worked with at the moment.
@@ -46,7 +46,12 @@ impl Client {
                     dangers.push(Danger { finding, kind: ErrorKind::Unsupported, was_told: false });
                 }
             }
-            Err(error) => return Err(error),
+            Err(error) if error.is_temporary() => return Err(error),
+            // It doesn't pass by waiting, such as a key of another program's.
+            Err(error) => {
+                let finding = Finding::said(rights::SCRIPTS, Level::Wrong, &error);
+                dangers.push(Danger { finding, kind: error.kind(), was_told: false });
+            }
         }
         Ok(dangers)
     }

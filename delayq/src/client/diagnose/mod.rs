@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::store::Told;
 
 pub(crate) use dangers::Danger;
-pub use repair::RepairReport;
+pub use repair::{Damage, RepairReport};
 
 /// How a check came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -99,7 +99,7 @@ impl Finding {
     /// What the store said, as a finding: its errors end with what to do.
     fn said(check: &'static str, level: Level, error: &Error) -> Finding {
         let text = error.to_string();
-        let (what, advice) = text.rsplit_once("; ").unwrap_or((&text, "look at the server's log"));
+        let (what, advice) = text.rsplit_once("; ").unwrap_or((text.as_str(), "look at the server's log"));
         Finding::new(check, level, what, Some(advice.to_owned()))
     }
 

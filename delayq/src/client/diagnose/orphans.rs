@@ -2,12 +2,13 @@
 
 use super::super::Client;
 use crate::error::Error;
-use crate::limits::AUDIT_STEP;
+use crate::limits::{AUDIT_HELD_MAX, AUDIT_STEP};
 use crate::store::ops::{Audited, Look};
 use crate::store::{SessionId, Shard};
 
 /// How often sessions may come and go while a page is looked at.
 const AGAIN_MAX: usize = 20;
+const ID_BYTES: usize = 16;
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -19,25 +20,52 @@ pub(super) struct Found {
     /// Whether all was looked through.
     pub(super) whole: bool,
     /// Why something could not be.
-    pub(super) unsure: Option<&'static str>,
+    pub(super) unsure: Option<Unsure>,
+}
+
+/// Why something can't be looked through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unsure {
+    /// Sessions come and go all the time.
+    TooRestless,
+    /// More jobs run than can be looked through at once.
+    TooMany,
+    /// The user may not.
+    Denied,
+}
+
+impl Unsure {
+    /// Why, and what to do.
+    pub(super) fn told(self) -> (String, &'static str) {
+        const LATER: &str = "try again in a quieter moment";
+        match self {
+            Unsure::TooRestless => ("workers come and go too fast".to_owned(), LATER),
+            Unsure::TooMany => (format!("more than {AUDIT_HELD_MAX} jobs run"), LATER),
+            Unsure::Denied => ("this user may not".to_owned(), "give the user +hscan"),
+        }
+    }
 }
 
 impl Found {
-    pub(super) fn records(&self) -> usize {
-        self.count(|look| look == Look::Records)
+    /// Jobs that have a record and are in no place.
+    pub(super) fn records(&self) -> u64 {
+        self.count(|look, id| look == Look::Records && id.len() == ID_BYTES)
     }
 
-    pub(super) fn entries(&self) -> usize {
-        self.count(|look| look != Look::Records)
+    /// Fields beside the records whose names are no ids.
+    pub(super) fn foreign(&self) -> u64 {
+        self.count(|look, id| look == Look::Records && id.len() != ID_BYTES)
     }
 
-    fn count(&self, is: impl Fn(Look) -> bool) -> usize {
-        self.ids.iter().filter(|(look, _)| is(*look)).map(|(_, ids)| ids.len()).sum()
+    /// Entries without a record.
+    pub(super) fn entries(&self) -> u64 {
+        self.count(|look, _| look != Look::Records)
+    }
+
+    fn count(&self, is: impl Fn(Look, &[u8]) -> bool) -> u64 {
+        self.ids.iter().map(|(look, ids)| ids.iter().filter(|id| is(*look, id)).count() as u64).sum()
     }
 }
-
-pub(super) const TOO_RESTLESS: &str = "sessions come and go too fast";
-pub(super) const TOO_MANY: &str = "more than 20,000 jobs run";
 
 impl Client {
     pub(super) async fn session_ids(&self, shard: &Shard) -> Result<Vec<SessionId>, Error> {
@@ -63,7 +91,7 @@ impl Client {
             let answer = self.ask(|| self.store().audit(shard, look, &cursor, AUDIT_STEP, &sessions)).await?;
             match answer {
                 Audited::Page(page) => {
-                    found.looked += page.looked;
+                    found.looked = found.looked.saturating_add(page.looked);
                     ids.extend(page.found);
                     left -= 1;
                     match page.next {
@@ -81,7 +109,7 @@ impl Client {
                 }
                 refused => {
                     found.whole = false;
-                    found.unsure = Some(if refused == Audited::Many { TOO_MANY } else { TOO_RESTLESS });
+                    found.unsure = Some(if refused == Audited::Many { Unsure::TooMany } else { Unsure::TooRestless });
                     break;
                 }
             }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::super::Client;
+use super::orphans::{Found, Unsure};
 use super::{Finding, Level};
-use super::orphans::Found;
 use crate::error::{Error, ErrorKind};
 use crate::limits::AUDIT_CALLS;
 use crate::store::Shard;
@@ -13,6 +13,7 @@ use crate::store::ops::{NewJob, Session, Stats};
 const QUEUE: &str = "queue";
 const ORPHANS: &str = "orphans";
 const ENTRIES: &str = "entries";
+const FOREIGN: &str = "foreign";
 const SESSIONS: &str = "sessions";
 const WORKERS: &str = "workers";
 const PAUSED: &str = "paused";
@@ -21,7 +22,7 @@ const PAUSED: &str = "paused";
 const OVERDUE: Duration = Duration::from_secs(60);
 /// For how long a session may be lost where workers are: they look for lost ones each second.
 const LEFT_LYING: Duration = Duration::from_secs(60);
-const REPAIR: &str = "`Client::repair` mends it";
+const REPAIR: &str = "mend it by `delayq doctor --repair` or `Client::repair`";
 
 impl Client {
     /// What there is to say of a queue, and how many records it has.
@@ -44,7 +45,13 @@ impl Client {
         self.ask(|| self.store().enqueue(shard, nothing)).await?;
         let stats = self.ask(|| self.store().stats(shard)).await?;
         let sessions = self.ask(|| self.store().sessions(shard)).await?;
-        let found = self.look_for_orphans(shard, AUDIT_CALLS).await?;
+        let found = match self.look_for_orphans(shard, AUDIT_CALLS).await {
+            // Work doesn't need the right to: what else there is to say is said.
+            Err(error) if error.kind() == ErrorKind::Denied => {
+                Found { unsure: Some(Unsure::Denied), ..Found::default() }
+            }
+            found => found?,
+        };
         // Counted between two steps of a job, it may be in both of its places or in none: only what lasts counts.
         let lasting = if stats.orphans() == 0 { 0 } else { self.ask(|| self.store().stats(shard)).await?.orphans() };
         let mut findings = orphans(&found, lasting);
@@ -52,7 +59,7 @@ impl Client {
         findings.push(workers(&stats, &sessions));
         if stats.paused {
             let mut paused = Finding::note(PAUSED, "the queue is paused: nothing new starts");
-            paused.advice = Some("Client::resume lets it go on".to_owned());
+            paused.advice = Some("`delayq resume` or `Client::resume` lets it go on".to_owned());
             findings.push(paused);
         }
         Ok((findings, stats.records))
@@ -60,26 +67,29 @@ impl Client {
 }
 
 fn orphans(found: &Found, counted: i64) -> Vec<Finding> {
-    let (records, entries) = (found.records(), found.entries());
+    let (records, entries, foreign, looked) = (found.records(), found.entries(), found.foreign(), found.looked);
     let mut findings = Vec::new();
-    let part = if found.whole { "" } else { "; not all was looked at" };
+    let part = if found.whole { "" } else { ", of a part: not all was looked at" };
     if records > 0 {
-        let what = format!("{records} jobs have a record and are in no place: nothing runs them{part}");
-        findings.push(Finding::wrong(ORPHANS, what, REPAIR));
-    } else if let Some(why) = found.unsure {
-        findings.push(Finding::unknown(ORPHANS, format!("it can't be looked through: {why}"), "try again in a quieter moment"));
+        findings.push(Finding::wrong(ORPHANS, format!("jobs in no place, which nothing runs: {records}{part}"), REPAIR));
+    } else if let Some((why, advice)) = found.unsure.map(Unsure::told) {
+        findings.push(Finding::unknown(ORPHANS, format!("it can't be looked through: {why}"), advice));
     } else if counted > 0 && !found.whole {
-        let what = format!("by the counts {counted} jobs are in no place; they are not among the first {}", found.looked);
+        let what = format!("by the counts, jobs in no place: {counted}; none is among the first {looked}");
         findings.push(Finding::wrong(ORPHANS, what, REPAIR));
     } else {
-        findings.push(Finding::good(ORPHANS, format!("none among {} records and entries{part}", found.looked)));
+        findings.push(Finding::good(ORPHANS, format!("none, records and entries looked at: {looked}{part}")));
     }
-    if entries == 0 && counted < 0 && !found.whole {
-        let what = format!("by the counts {} entries have no record; they are not among the first {}", counted.unsigned_abs(), found.looked);
-        findings.push(Finding::warning(ENTRIES, what, REPAIR));
+    if foreign > 0 {
+        let what = format!("fields beside the records whose names are no ids, another program's perhaps: {foreign}{part}");
+        findings.push(Finding::warning(FOREIGN, what, "find out whose they are, then HDEL them; a repair leaves them"));
     }
     if entries > 0 {
-        let what = format!("{entries} entries have no record: there is nothing to run{part}");
+        let what = format!("entries without a record, so that there is nothing to run: {entries}{part}");
+        findings.push(Finding::warning(ENTRIES, what, REPAIR));
+    } else if counted < 0 && !found.whole {
+        let counted = counted.unsigned_abs();
+        let what = format!("by the counts, entries without a record: {counted}; none is among the first {looked}");
         findings.push(Finding::warning(ENTRIES, what, REPAIR));
     }
     findings
@@ -88,40 +98,39 @@ fn orphans(found: &Found, counted: i64) -> Vec<Finding> {
 fn left_lying(sessions: &[Session], now_ms: u64) -> Finding {
     let (lost, alive): (Vec<&Session>, Vec<&Session>) =
         sessions.iter().partition(|session| session.expires_ms <= now_ms);
-    let since = |session: &&&Session| Duration::from_millis(now_ms.saturating_sub(session.expires_ms));
-    // One that is being taken back has no time; where nobody is alive, nobody goes on with it.
-    let long = lost.iter().filter(|session| session.expires_ms > 0 && since(session) >= LEFT_LYING).count();
     if alive.is_empty() && !lost.is_empty() {
         return Finding::wrong(
             SESSIONS,
-            format!("{} lost sessions, and no worker that takes their jobs back", lost.len()),
-            format!("start a worker of this queue; or {REPAIR}"),
+            format!("lost: {}, and there is no worker that takes their jobs back", lost.len()),
+            format!("start a worker of this queue, or {REPAIR}"),
         );
     }
+    // One that is being taken back has no time.
+    let since = |session: &Session| Duration::from_millis(now_ms.saturating_sub(session.expires_ms));
+    let long = lost.iter().filter(|session| session.expires_ms > 0 && since(session) >= LEFT_LYING).count();
     if long > 0 {
         return Finding::warning(
             SESSIONS,
-            format!("{long} sessions have been lost for more than {LEFT_LYING:?}, and workers don't take their jobs back"),
-            format!("look at the workers' logs; after an outage they wait one lease more. {REPAIR}"),
+            format!("lost for more than {LEFT_LYING:?}: {long}, and workers don't take their jobs back"),
+            format!("look at the workers' logs; after an outage they wait one lease more; else {REPAIR}"),
         );
     }
-    Finding::good(SESSIONS, format!("{} stand, {} are being taken back", alive.len(), lost.len()))
+    Finding::good(SESSIONS, format!("open: {}, being taken back: {}", alive.len(), lost.len()))
 }
 
 fn workers(stats: &Stats, sessions: &[Session]) -> Finding {
     let alive = sessions.iter().filter(|session| session.expires_ms > stats.now_ms).count();
     let late = Duration::from_millis(stats.head_ms.map_or(0, |head_ms| stats.now_ms.saturating_sub(head_ms)));
-    let waiting = format!("{} jobs are due, the first for {late:?}", stats.due);
-    match (alive, stats.due) {
-        (0, 0) => Finding::note(WORKERS, "no worker serves the queue, and nothing is due"),
-        (0, _) => Finding::wrong(WORKERS, format!("{waiting}, and no worker serves the queue"), "start one"),
-        (alive, due) if due > 0 && late >= OVERDUE && !stats.paused => Finding::warning(
+    let due = if stats.due == 0 { "nothing is due".to_owned() } else { format!("due: {}, the first for {late:?}", stats.due) };
+    match alive {
+        0 if stats.due == 0 => Finding::note(WORKERS, format!("none; {due}")),
+        0 => Finding::wrong(WORKERS, format!("none; {due}"), "start a worker of this queue"),
+        _ if stats.due > 0 && late >= OVERDUE && !stats.paused => Finding::warning(
             WORKERS,
-            format!("{waiting}, and {alive} workers don't get there"),
+            format!("{alive}, which don't keep up; {due}"),
             "start more workers, give them more `concurrency`, or look at what their handlers wait for",
         ),
-        (alive, 0) => Finding::good(WORKERS, format!("{alive} serve the queue, and nothing is due")),
-        (alive, _) => Finding::good(WORKERS, format!("{alive} serve the queue; {waiting}")),
+        _ => Finding::good(WORKERS, format!("{alive}; {due}")),
     }
 }
 
@@ -151,11 +160,15 @@ mod tests {
         assert_eq!(level(&whole, 3), Level::Good, "what was looked through counts more than a count");
         assert_eq!(level(&Found { whole: false, ..Found::default() }, 0), Level::Good);
         assert_eq!(level(&Found { whole: false, ..Found::default() }, 3), Level::Wrong);
-        let unsure = Found { unsure: Some(super::super::orphans::TOO_MANY), ..Found::default() };
+        let unsure = Found { unsure: Some(Unsure::TooMany), ..Found::default() };
         assert_eq!(level(&unsure, 0), Level::Unknown);
-        let ids = vec![(Look::Records, vec![vec![1; 16]]), (Look::Dead, vec![vec![2; 16]])];
-        let both = orphans(&Found { whole: true, ids, ..Found::default() }, 0);
-        let levels: Vec<_> = both.iter().map(|finding| (finding.check, finding.level)).collect();
-        assert_eq!(levels, [(ORPHANS, Level::Wrong), (ENTRIES, Level::Warning)]);
+        let levels = |ids: Vec<(Look, Vec<Vec<u8>>)>| -> Vec<(&'static str, Level)> {
+            let found = orphans(&Found { whole: true, ids, ..Found::default() }, 0);
+            found.iter().map(|finding| (finding.check, finding.level)).collect()
+        };
+        let both = vec![(Look::Records, vec![vec![1; 16]]), (Look::Dead, vec![vec![2; 16]])];
+        assert_eq!(levels(both), [(ORPHANS, Level::Wrong), (ENTRIES, Level::Warning)]);
+        let foreign = vec![(Look::Records, vec![b"of another hand".to_vec()])];
+        assert_eq!(levels(foreign), [(ORPHANS, Level::Good), (FOREIGN, Level::Warning)]);
     }
 }
