@@ -9,7 +9,7 @@ use crate::store::Info;
 const OLDEST: (u32, u32, u32) = (6, 2, 0);
 
 /// A security fix: what it is about, and in which release of each line it came. A line of Redis without one here ended before it,
-/// or began after it; of Valkey nothing is said where the line is not here. The facts are those of the release notes.
+/// or began after it; of Valkey nothing is said where the line is not here. The facts are those of release notes and CVE records.
 struct Fix {
     cves: &'static str,
     about: &'static str,
@@ -17,13 +17,28 @@ struct Fix {
     valkey: &'static [(u32, u32, u32)],
 }
 
-/// The gravest first.
+/// Up to when the list below is complete, as far as scripts, connections and memory are concerned.
+const KNOWN_TO: &str = "August 2026";
+
+/// The latest first.
 const FIXES: &[Fix] = &[
+    Fix {
+        cves: "CVE-2026-81934",
+        about: "over TLS, a client may run code in the server",
+        redis: &[(6, 2, 24), (7, 2, 16), (7, 4, 11), (8, 2, 9), (8, 4, 6), (8, 6, 6), (8, 8, 2), (8, 10, 1)],
+        valkey: &[],
+    },
+    Fix {
+        cves: "CVE-2026-56684, CVE-2026-63639",
+        about: "a user may run code in the server, over TLS or by a damaged RDB file",
+        redis: &[],
+        valkey: &[(7, 2, 14), (8, 0, 10), (8, 1, 9), (9, 0, 5), (9, 1, 1)],
+    },
     Fix {
         cves: "CVE-2025-49844, CVE-2025-46817, CVE-2025-46818, CVE-2025-46819",
         about: "a Lua script of a user may run code in the server",
         redis: &[(6, 2, 20), (7, 2, 11), (7, 4, 6), (8, 0, 4), (8, 2, 2)],
-        valkey: &[(8, 0, 6), (8, 1, 4)],
+        valkey: &[(7, 2, 11), (8, 0, 6), (8, 1, 4)],
     },
     Fix {
         cves: "CVE-2024-46981",
@@ -115,7 +130,7 @@ pub(super) fn security(info: &Info) -> Finding {
         .filter(|(_, fixed)| fixed.is_some() || !is_valkey)
         .collect();
     if missing.is_empty() {
-        return Finding::good("security", format!("{name} {text} has the fixes that this release of delayq knows of"));
+        return Finding::good("security", format!("{name} {text} has the fixes that are known here, those up to {KNOWN_TO}"));
     }
     let list: Vec<String> = missing.iter().map(|(fix, _)| format!("{} ({})", fix.cves, fix.about)).collect();
     let shown = |v: &(u32, u32, u32)| format!("{}.{}.{}", v.0, v.1, v.2);
@@ -127,7 +142,9 @@ pub(super) fn security(info: &Info) -> Finding {
             let best = first.entry(line(*fixed)).or_insert(*fixed);
             *best = (*best).max(*fixed);
         }
-        let first: Vec<String> = first.values().map(shown).collect();
+        // Some lines ended before the latest.
+        let whole = |to: &&(u32, u32, u32)| missing.iter().all(|(fix, _)| lacking(**to, fixes_of(fix)).is_none());
+        let first: Vec<String> = first.values().filter(whole).map(shown).collect();
         format!("this line gets no fixes any more: move to {name} {}, or a later one of these lines", first.join(", "))
     } else {
         let fixed = missing.iter().filter_map(|(_, fixed)| fixed.as_ref()).max();
@@ -172,18 +189,20 @@ mod tests {
     #[test]
     fn a_number_below_a_fix_of_its_line_lacks_it() {
         for (text, lacks) in [
-            ("6.2.12", 6),
-            ("6.2.20", 0),
-            ("7.0.15", 5),
-            ("7.2.10", 1),
-            ("7.2.11", 0),
-            ("7.4.0", 5),
-            ("7.4.6", 0),
-            ("8.0.3", 1),
-            ("8.0.4", 0),
-            ("8.2.1", 1),
-            ("8.2.2", 0),
-            ("8.4.0", 0),
+            ("6.2.12", 7),
+            ("6.2.20", 1),
+            ("6.2.24", 0),
+            ("7.0.15", 6),
+            ("7.2.10", 2),
+            ("7.2.16", 0),
+            ("7.4.0", 6),
+            ("7.4.11", 0),
+            ("8.0.3", 2),
+            ("8.0.6", 1),
+            ("8.2.1", 2),
+            ("8.2.9", 0),
+            ("8.4.0", 1),
+            ("8.10.1", 0),
             ("9.0.0", 0),
         ] {
             let version = parse(text).expect("a version");
@@ -193,12 +212,12 @@ mod tests {
         let found = security(&info("7.0.15"));
         assert_eq!(found.level, Level::Warning);
         let advice = found.advice.expect("advice");
-        assert!(advice.contains("no fixes any more") && advice.contains("7.2.11, 7.4.6, 8.0.4, 8.2.2"), "{advice}");
+        assert!(advice.contains("no fixes any more") && advice.contains("7.2.16, 7.4.11, 8.2.9, 8.4.6, 8.6.6, 8.8.2, 8.10.1,"), "{advice}");
         let advice = security(&info("7.2.10")).advice.expect("advice");
-        assert!(advice.starts_with("update to Redis 7.2.11 or later"), "{advice}");
+        assert!(advice.starts_with("update to Redis 7.2.16 or later"), "{advice}");
         let valkey = Info::parse("redis_version:7.2.4\r\nvalkey_version:8.1.3\r\n");
-        assert!(security(&valkey).advice.expect("advice").contains("Valkey 8.1.4"));
-        let elder = Info::parse("redis_version:7.2.4\r\nvalkey_version:7.2.8\r\n");
-        assert_eq!(security(&elder).level, Level::Good, "nothing is said of what is not known");
+        assert!(security(&valkey).advice.expect("advice").contains("Valkey 8.1.9"));
+        let other = Info::parse("redis_version:7.2.4\r\nvalkey_version:8.2.0\r\n");
+        assert_eq!(security(&other).level, Level::Good, "nothing is said of what is not known");
     }
 }
