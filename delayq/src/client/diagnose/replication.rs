@@ -8,6 +8,8 @@ const REPLICAS: &str = "replicas";
 const MIN_REPLICAS: &str = "min-replicas-to-write";
 /// How long ago a replica that is in touch was last heard of, in seconds, at most.
 const LAG_MAX: u64 = 10;
+/// How many replicas are looked at.
+const REPLICAS_MAX: u64 = 1000;
 
 /// Whether jobs can be worked with here at all.
 pub(super) fn role(info: &Info) -> Option<Finding> {
@@ -42,7 +44,7 @@ pub(super) fn of(info: &Info, wanted: &Told<String>) -> Vec<Finding> {
     let Some(count) = info.number("connected_slaves") else {
         return vec![Finding::unknown(REPLICAS, "INFO doesn't tell of replicas", "ask whoever runs the server")];
     };
-    let all: Vec<(bool, u64)> = (0..count).filter_map(|n| info.get(&format!("slave{n}")).map(replica)).collect();
+    let all: Vec<(bool, u64)> = (0..count.min(REPLICAS_MAX)).filter_map(|n| info.get(&format!("slave{n}")).map(replica)).collect();
     let good = all.iter().filter(|(online, lag)| *online && *lag <= LAG_MAX).count();
     let mut findings = vec![Finding::good(ROLE, "this is the primary")];
     findings.push(match (count, good) {

@@ -17,7 +17,7 @@ struct Fix {
     valkey: &'static [(u32, u32, u32)],
 }
 
-/// Up to when the list below is complete, as far as scripts, connections and memory are concerned.
+/// When the latest of those below came.
 const KNOWN_TO: &str = "August 2026";
 
 /// The latest first.
@@ -130,7 +130,7 @@ pub(super) fn security(info: &Info) -> Finding {
         .filter(|(_, fixed)| fixed.is_some() || !is_valkey)
         .collect();
     if missing.is_empty() {
-        return Finding::good("security", format!("{name} {text} has the fixes that are known here, those up to {KNOWN_TO}"));
+        return Finding::good("security", format!("{name} {text} has the fixes that are known here, the latest of {KNOWN_TO}"));
     }
     let list: Vec<String> = missing.iter().map(|(fix, _)| format!("{} ({})", fix.cves, fix.about)).collect();
     let shown = |v: &(u32, u32, u32)| format!("{}.{}.{}", v.0, v.1, v.2);
