@@ -6,7 +6,9 @@ use std::time::Duration;
 use anstream::ColorChoice;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::commands::{cancel, completions, dead, doctor, enqueue, forecast, job, jobs, pause, queues, reschedule, workers};
+use crate::commands::{
+    cancel, completions, dead, doctor, enqueue, forecast, job, jobs, pause, queues, reschedule, workers,
+};
 use crate::time;
 
 const EXAMPLES: &str = "\

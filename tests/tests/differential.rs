@@ -166,7 +166,9 @@ impl History<'_> {
         self.compare(&call, &redis, &embedded).await;
         let mut found = Vec::new();
         if let Outcome::Answered(Reply::List(parts)) = &embedded {
-            found.extend(parts[1..].iter().filter_map(|id| if let Reply::Bytes(id) = id { Some(id.clone()) } else { None }));
+            found.extend(
+                parts[1..].iter().filter_map(|id| if let Reply::Bytes(id) = id { Some(id.clone()) } else { None }),
+            );
         }
         let call = self.player.repair(&call.args[0], &found, &sessions);
         let (redis, embedded) = self.pair.run(&call).await;

@@ -112,7 +112,9 @@ pub(crate) async fn run(session: &mut Session, options: Options) -> Outcome {
     match diagnosis.at(Level::Wrong).count() {
         0 => each.end(),
         1 => Err(Failure::Refused("1 check is wrong: jobs are lost, stuck or refused, or will be".to_owned())),
-        wrong => Err(Failure::Refused(format!("{wrong} checks are wrong: jobs are lost, stuck or refused, or will be"))),
+        wrong => {
+            Err(Failure::Refused(format!("{wrong} checks are wrong: jobs are lost, stuck or refused, or will be")))
+        }
     }
 }
 
@@ -257,7 +259,10 @@ impl Done {
         let mut told: Vec<String> =
             parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
         if told.is_empty() {
-            told.push(if self.sessions > 0 { "lost sessions closed, which held nothing" } else { "nothing was left to mend" }.to_owned());
+            told.push(
+                if self.sessions > 0 { "lost sessions closed, which held nothing" } else { "nothing was left to mend" }
+                    .to_owned(),
+            );
         }
         if self.incomplete {
             told.push("the rest in a quieter moment".to_owned());

@@ -132,7 +132,9 @@ impl Table {
             let room = width.saturating_sub(text.width());
             let (before, after) = match column {
                 Column::Right(_) => (room, 0),
-                Column::Left(_) | Column::Rest(_) | Column::Folded(_) => (0, if at + 1 == widths.len() { 0 } else { room }),
+                Column::Left(_) | Column::Rest(_) | Column::Folded(_) => {
+                    (0, if at + 1 == widths.len() { 0 } else { room })
+                }
             };
             line.extend(std::iter::repeat_n(' ', if at == 0 { before } else { GAP + before }));
             line.push_str(&out.styled(cell.style, text));
@@ -201,7 +203,11 @@ mod tests {
         let mut table = Table::new(&[Column::Left("CHECK"), Column::Folded("FOUND")]);
         table.row([cell("memory"), cell("one two three four five")]);
         let widths = table.widths(Some(20));
-        let lines: Vec<Vec<String>> = table.folded(&table.rows[0], &widths).iter().map(|row| row.iter().map(|cell| cell.text.clone()).collect()).collect();
+        let lines: Vec<Vec<String>> = table
+            .folded(&table.rows[0], &widths)
+            .iter()
+            .map(|row| row.iter().map(|cell| cell.text.clone()).collect())
+            .collect();
         assert_eq!(lines, [["memory", "one two"], ["", "three four"], ["", "five"]]);
         let whole = table.widths(None);
         assert_eq!(table.folded(&table.rows[0], &whole).len(), 1, "a pipe has no edge");

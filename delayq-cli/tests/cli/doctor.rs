@@ -118,7 +118,10 @@ async fn an_orphan_is_counted_first_and_mended_with_yes() {
     assert!(counted.err.contains("nothing was done: add --yes"), "{}", counted.err);
     assert!(counted.err.contains("mail: nothing to mend\n"), "{}", counted.err);
     let repairs = &json(&counted)["repairs"];
-    assert_eq!((&repairs[1]["queue"], &repairs[1]["orphans"], &repairs[1]["done"]), (&"orders".into(), &3.into(), &Value::Null));
+    assert_eq!(
+        (&repairs[1]["queue"], &repairs[1]["orphans"], &repairs[1]["done"]),
+        (&"orders".into(), &3.into(), &Value::Null)
+    );
     let stats = client.stats(ORDERS).await.unwrap();
     assert_eq!((stats.waiting, stats.orphans, stats.repaired_total), (0, 3, 0), "nothing was done");
 

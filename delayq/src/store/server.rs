@@ -122,7 +122,9 @@ mod tests {
 
     #[test]
     fn info_is_read_by_field() {
-        let info = Info::parse("# Server\r\nredis_version:7.0.15\r\n\r\n# Memory\r\nused_memory:12\r\nslave0:ip=::1,port=1\r\n");
+        let info = Info::parse(
+            "# Server\r\nredis_version:7.0.15\r\n\r\n# Memory\r\nused_memory:12\r\nslave0:ip=::1,port=1\r\n",
+        );
         assert_eq!(info.get("redis_version"), Some("7.0.15"));
         assert_eq!(info.number("used_memory"), Some(12));
         assert_eq!(info.get("slave0"), Some("ip=::1,port=1"));

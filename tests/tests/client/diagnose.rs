@@ -78,7 +78,10 @@ async fn a_server_and_a_queue_that_are_well_are_found_so() {
     assert!(matches!(level(&diagnosis, "security"), Level::Good | Level::Warning));
     let of_queue = diagnosis.of("orphans").next().unwrap();
     assert_eq!(of_queue.queue.as_deref(), Some(TASKS));
-    assert!(of_queue.to_string().starts_with("orphans of tasks: good: none, records and entries looked at: "), "{of_queue}");
+    assert!(
+        of_queue.to_string().starts_with("orphans of tasks: good: none, records and entries looked at: "),
+        "{of_queue}"
+    );
     // The baton's marker comes and goes by itself.
     let wake = key("wake");
     let after = keys(&mut raw).await;
@@ -145,14 +148,27 @@ async fn what_a_user_may_not_is_wrong_where_it_is_needed_and_unknown_where_it_is
     use Level::{Good, Unknown, Wrong};
     for (user, rules, found) in [
         ("whole", "+info +config|get", vec![("rights", Good, ""), ("appendfsync", Good, "")]),
-        ("bare", "", vec![("info", Unknown, "+info"), ("maxmemory-policy", Unknown, "+config|get"), ("rights", Good, "")]),
+        (
+            "bare",
+            "",
+            vec![("info", Unknown, "+info"), ("maxmemory-policy", Unknown, "+config|get"), ("rights", Good, "")],
+        ),
         ("sane", "", vec![("scripts", Good, ""), ("orphans", Good, "")]),
         ("informed", "+info", vec![("maxmemory-policy", Good, ""), ("appendfsync", Unknown, "+config|get")]),
         ("configured", "+config|get", vec![("info", Unknown, ""), ("maxmemory-policy", Good, "")]),
         ("hashless", "-hset", vec![("rights", Wrong, "SECURITY.md")]),
         ("deaf", "-bzpopmin", vec![("rights", Wrong, "bzpopmin")]),
         ("shaless", "-evalsha", vec![("rights", Wrong, "evalsha"), ("queue", Unknown, "SECURITY.md")]),
-        ("scanless", "-hscan", vec![("rights", Good, ""), ("scripts", Unknown, "audit can't be run"), ("orphans", Unknown, "+hscan"), ("sessions", Good, "")]),
+        (
+            "scanless",
+            "-hscan",
+            vec![
+                ("rights", Good, ""),
+                ("scripts", Unknown, "audit can't be run"),
+                ("orphans", Unknown, "+hscan"),
+                ("sessions", Good, ""),
+            ],
+        ),
         ("elsewhere", "resetkeys ~other:*", vec![("rights", Wrong, "SECURITY.md")]),
     ] {
         let mut command = vec!["ACL", "SETUSER", user, "reset", "on", ">secret"];

@@ -118,7 +118,10 @@ async fn b70_a_cache_beside_the_queue_is_evicted_and_the_queue_is_not() {
     stage.stop().await;
     conserved(&server, QUEUE).await;
     let warned = logged.of(Level::WARN);
-    assert!(matches!(&warned[..], [start] if start.message.contains("volatile-lru")), "only the worker's start: {warned:?}");
+    assert!(
+        matches!(&warned[..], [start] if start.message.contains("volatile-lru")),
+        "only the worker's start: {warned:?}"
+    );
 }
 
 #[tokio::test]

@@ -161,7 +161,8 @@ async fn s_r_an_orphan_whose_key_has_another_owner_is_a_dead_letter(world: &Worl
 async fn u_entries_without_a_record_are_found_in_each_place_and_removed(world: &World) {
     everywhere(world).await;
     let now = world.now_ms().await;
-    let places = [(Look::Due(5), "due:5", 51), (Look::Due(9), "due:9", 59), (Look::Dead, "dead", 60), (Look::Done, "done", 61)];
+    let places =
+        [(Look::Due(5), "due:5", 51), (Look::Due(9), "due:9", 59), (Look::Dead, "dead", 60), (Look::Done, "done", 61)];
     for (_, name, n) in places {
         world.set_score(name, id(n), Some(now + HOUR_MS)).await;
     }
@@ -202,9 +203,8 @@ async fn where_too_much_runs_nothing_is_looked_through(world: &World) {
     world.create(&(0..5).map(job).collect::<Vec<_>>()).await;
     let mut hand = world.open().await;
     hand.take(4).await;
-    let audit = async |most| {
-        world.store.audit_within(&world.shard, Look::Records, b"", 100, &[hand.id], most).await.unwrap()
-    };
+    let audit =
+        async |most| world.store.audit_within(&world.shard, Look::Records, b"", 100, &[hand.id], most).await.unwrap();
     assert_eq!(audit(3).await, Audited::Many);
     assert!(matches!(audit(4).await, Audited::Page(page) if page.looked == 5 && page.found.is_empty()));
 }

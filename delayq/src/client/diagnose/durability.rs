@@ -56,7 +56,10 @@ fn appendfsync(fsync: &Told<String>) -> Finding {
     match fsync {
         Told::Answer(fsync) => match fsync.as_str() {
             "always" => Finding::good(FSYNC, "always: what is acknowledged is on the disk"),
-            "everysec" => Finding::good(FSYNC, "everysec: a power cut loses the last second or two, a crash of the server nothing"),
+            "everysec" => Finding::good(
+                FSYNC,
+                "everysec: a power cut loses the last second or two, a crash of the server nothing",
+            ),
             other => Finding::warning(
                 FSYNC,
                 format!("{other}: a power cut loses what the system has not written yet, half a minute or more"),
@@ -80,7 +83,9 @@ fn rdb(info: &Info, settings: &Settings) -> Option<Finding> {
     let text = |told: &Told<String>| told.answer().cloned();
     Some(match (text(&settings.stops).as_deref(), text(&settings.save).as_deref()) {
         (Some("no"), _) | (_, Some("")) => Finding::warning(RDB, "the last snapshot could not be written", advice),
-        (Some(_), Some(_)) => Finding::wrong(RDB, "the last snapshot could not be written: the server refuses all writes", advice),
+        (Some(_), Some(_)) => {
+            Finding::wrong(RDB, "the last snapshot could not be written: the server refuses all writes", advice)
+        }
         _ => Finding::warning(
             RDB,
             "the last snapshot could not be written; with stop-writes-on-bgsave-error, as it is by default, all writes are refused",
@@ -110,7 +115,10 @@ mod tests {
         assert_eq!(levels(on, "no", yes())[1], (FSYNC, Level::Warning));
         assert_eq!(levels(&on.replace("enabled:1", "enabled:0"), "always", yes())[0], (AOF, Level::Warning));
         assert_eq!(levels(&on.replace("write_status:ok", "write_status:err"), "always", yes())[0], (AOF, Level::Wrong));
-        assert_eq!(levels(&on.replace("rewrite_status:ok", "rewrite_status:err"), "no", yes())[0], (AOF, Level::Warning));
+        assert_eq!(
+            levels(&on.replace("rewrite_status:ok", "rewrite_status:err"), "no", yes())[0],
+            (AOF, Level::Warning)
+        );
         let unsaved = on.replace("bgsave_status:ok", "bgsave_status:err");
         assert_eq!(levels(&unsaved, "no", yes())[2], (RDB, Level::Wrong));
         assert_eq!(levels(&unsaved, "no", Told::Answer("no".to_owned()))[2], (RDB, Level::Warning));

@@ -77,7 +77,9 @@ pub(super) fn headroom(info: &Info, records: u64) -> Finding {
         records => {
             let each = (data / records).max(1);
             let more = limit.saturating_sub(used) / each;
-            format!("; room for {more} more jobs at least, at {each} bytes a job at most, as the {records} that there are")
+            format!(
+                "; room for {more} more jobs at least, at {each} bytes a job at most, as the {records} that there are"
+            )
         }
     };
     let kind = if is_set { "maxmemory" } else { "the machine's memory" };

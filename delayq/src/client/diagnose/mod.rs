@@ -181,7 +181,9 @@ impl Client {
                 findings.push(Finding::unknown("info", what, "give the user +info, or ask whoever runs the server"));
                 findings.push(memory::policy_setting(&self.setting("maxmemory-policy").await?));
             }
-            Told::NoServer => findings.push(Finding::good("server", "the store is in this process: there is no server")),
+            Told::NoServer => {
+                findings.push(Finding::good("server", "the store is in this process: there is no server"));
+            }
         }
         findings.extend(self.timing().await?);
         let probed = match shards.first() {

@@ -71,7 +71,11 @@ fn orphans(found: &Found, counted: i64) -> Vec<Finding> {
     let mut findings = Vec::new();
     let part = if found.whole { "" } else { ", of a part: not all was looked at" };
     if records > 0 {
-        findings.push(Finding::wrong(ORPHANS, format!("jobs in no place, which nothing runs: {records}{part}"), REPAIR));
+        findings.push(Finding::wrong(
+            ORPHANS,
+            format!("jobs in no place, which nothing runs: {records}{part}"),
+            REPAIR,
+        ));
     } else if let Some((why, advice)) = found.unsure.map(Unsure::told) {
         findings.push(Finding::unknown(ORPHANS, format!("it can't be looked through: {why}"), advice));
     } else if counted > 0 && !found.whole {
@@ -81,7 +85,8 @@ fn orphans(found: &Found, counted: i64) -> Vec<Finding> {
         findings.push(Finding::good(ORPHANS, format!("none, records and entries looked at: {looked}{part}")));
     }
     if foreign > 0 {
-        let what = format!("fields beside the records whose names are no ids, another program's perhaps: {foreign}{part}");
+        let what =
+            format!("fields beside the records whose names are no ids, another program's perhaps: {foreign}{part}");
         findings.push(Finding::warning(FOREIGN, what, "find out whose they are, then HDEL them; a repair leaves them"));
     }
     if entries > 0 {
@@ -121,7 +126,11 @@ fn left_lying(sessions: &[Session], now_ms: u64) -> Finding {
 fn workers(stats: &Stats, sessions: &[Session]) -> Finding {
     let alive = sessions.iter().filter(|session| session.expires_ms > stats.now_ms).count();
     let late = Duration::from_millis(stats.head_ms.map_or(0, |head_ms| stats.now_ms.saturating_sub(head_ms)));
-    let due = if stats.due == 0 { "nothing is due".to_owned() } else { format!("due: {}, the first for {late:?}", stats.due) };
+    let due = if stats.due == 0 {
+        "nothing is due".to_owned()
+    } else {
+        format!("due: {}, the first for {late:?}", stats.due)
+    };
     match alive {
         0 if stats.due == 0 => Finding::note(WORKERS, format!("none; {due}")),
         0 => Finding::wrong(WORKERS, format!("none; {due}"), "start a worker of this queue"),

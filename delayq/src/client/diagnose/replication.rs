@@ -44,7 +44,8 @@ pub(super) fn of(info: &Info, wanted: &Told<String>) -> Vec<Finding> {
     let Some(count) = info.number("connected_slaves") else {
         return vec![Finding::unknown(REPLICAS, "INFO doesn't tell of replicas", "ask whoever runs the server")];
     };
-    let all: Vec<(bool, u64)> = (0..count.min(REPLICAS_MAX)).filter_map(|n| info.get(&format!("slave{n}")).map(replica)).collect();
+    let all: Vec<(bool, u64)> =
+        (0..count.min(REPLICAS_MAX)).filter_map(|n| info.get(&format!("slave{n}")).map(replica)).collect();
     let good = all.iter().filter(|(online, lag)| *online && *lag <= LAG_MAX).count();
     let mut findings = vec![Finding::good(ROLE, "this is the primary")];
     findings.push(match (count, good) {

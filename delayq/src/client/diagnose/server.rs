@@ -5,16 +5,19 @@ use std::collections::BTreeMap;
 use super::Finding;
 use crate::store::Info;
 
+/// The numbers of a release.
+type Version = (u32, u32, u32);
+
 /// The oldest that has every command the scripts use.
-const OLDEST: (u32, u32, u32) = (6, 2, 0);
+const OLDEST: Version = (6, 2, 0);
 
 /// A security fix: what it is about, and in which release of each line it came. A line of Redis without one here ended before it,
 /// or began after it; of Valkey nothing is said where the line is not here. The facts are those of release notes and CVE records.
 struct Fix {
     cves: &'static str,
     about: &'static str,
-    redis: &'static [(u32, u32, u32)],
-    valkey: &'static [(u32, u32, u32)],
+    redis: &'static [Version],
+    valkey: &'static [Version],
 }
 
 /// When the latest of those below came.
@@ -72,13 +75,13 @@ const FIXES: &[Fix] = &[
     },
 ];
 
-fn parse(version: &str) -> Option<(u32, u32, u32)> {
+fn parse(version: &str) -> Option<Version> {
     let mut numbers = version.split('.').map(|part| part.parse().ok());
     Some((numbers.next()??, numbers.next()??, numbers.next().flatten().unwrap_or(0)))
 }
 
 /// Name and version. A fork tells the version of the Redis that it is compatible with, and its own.
-fn product(info: &Info) -> Option<(&str, (u32, u32, u32), &str)> {
+fn product(info: &Info) -> Option<(&str, Version, &str)> {
     let own = info.get("valkey_version").map(|version| ("Valkey", version));
     let (name, version) = own.or_else(|| info.get("redis_version").map(|version| ("Redis", version)))?;
     Some((name, parse(version)?, version))
@@ -102,12 +105,12 @@ pub(super) fn version(info: &Info) -> Option<Finding> {
     })
 }
 
-fn line(version: (u32, u32, u32)) -> (u32, u32) {
+fn line(version: Version) -> (u32, u32) {
     (version.0, version.1)
 }
 
 /// Whether this version lacks a fix, and then the release of its line that has it, if there is one.
-fn lacking(version: (u32, u32, u32), fixed: &[(u32, u32, u32)]) -> Option<Option<(u32, u32, u32)>> {
+fn lacking(version: Version, fixed: &[Version]) -> Option<Option<Version>> {
     let newest = fixed.iter().max()?;
     match fixed.iter().find(|fix| line(**fix) == line(version)) {
         Some(fix) if version < *fix => Some(Some(*fix)),
@@ -124,26 +127,29 @@ pub(super) fn security(info: &Info) -> Finding {
     };
     let is_valkey = name == "Valkey";
     let fixes_of = |fix: &Fix| if is_valkey { fix.valkey } else { fix.redis };
-    let missing: Vec<(&Fix, Option<(u32, u32, u32)>)> = FIXES
+    let missing: Vec<(&Fix, Option<Version>)> = FIXES
         .iter()
         .filter_map(|fix| Some((fix, lacking(version, fixes_of(fix))?)))
         .filter(|(_, fixed)| fixed.is_some() || !is_valkey)
         .collect();
     if missing.is_empty() {
-        return Finding::good("security", format!("{name} {text} has the fixes that are known here, the latest of {KNOWN_TO}"));
+        return Finding::good(
+            "security",
+            format!("{name} {text} has the fixes that are known here, the latest of {KNOWN_TO}"),
+        );
     }
     let list: Vec<String> = missing.iter().map(|(fix, _)| format!("{} ({})", fix.cves, fix.about)).collect();
-    let shown = |v: &(u32, u32, u32)| format!("{}.{}.{}", v.0, v.1, v.2);
+    let shown = |v: &Version| format!("{}.{}.{}", v.0, v.1, v.2);
     let to = if missing.iter().any(|(_, fixed)| fixed.is_none()) {
         let all = missing.iter().flat_map(|(fix, _)| fixes_of(fix)).filter(|fixed| line(**fixed) > line(version));
         // Of each later line the first release that has all of them.
-        let mut first: BTreeMap<(u32, u32), (u32, u32, u32)> = BTreeMap::new();
+        let mut first: BTreeMap<(u32, u32), Version> = BTreeMap::new();
         for fixed in all {
             let best = first.entry(line(*fixed)).or_insert(*fixed);
             *best = (*best).max(*fixed);
         }
         // Some lines ended before the latest.
-        let whole = |to: &&(u32, u32, u32)| missing.iter().all(|(fix, _)| lacking(**to, fixes_of(fix)).is_none());
+        let whole = |to: &&Version| missing.iter().all(|(fix, _)| lacking(**to, fixes_of(fix)).is_none());
         let first: Vec<String> = first.values().filter(whole).map(shown).collect();
         format!("this line gets no fixes any more: move to {name} {}, or a later one of these lines", first.join(", "))
     } else {
@@ -212,7 +218,11 @@ mod tests {
         let found = security(&info("7.0.15"));
         assert_eq!(found.level, Level::Warning);
         let advice = found.advice.expect("advice");
-        assert!(advice.contains("no fixes any more") && advice.contains("7.2.16, 7.4.11, 8.2.9, 8.4.6, 8.6.6, 8.8.2, 8.10.1,"), "{advice}");
+        assert!(
+            advice.contains("no fixes any more")
+                && advice.contains("7.2.16, 7.4.11, 8.2.9, 8.4.6, 8.6.6, 8.8.2, 8.10.1,"),
+            "{advice}"
+        );
         let advice = security(&info("7.2.10")).advice.expect("advice");
         assert!(advice.starts_with("update to Redis 7.2.16 or later"), "{advice}");
         let valkey = Info::parse("redis_version:7.2.4\r\nvalkey_version:8.1.3\r\n");

@@ -242,7 +242,9 @@ pub fn reply(value: Value) -> Reply {
         Value::Boolean(b) => Reply::Int(i64::from(b)),
         // Over RESP3 INFO is a text of its own kind, and a setting a map.
         Value::VerbatimString { text, .. } => Reply::Bytes(text.into_bytes()),
-        Value::Map(pairs) => Reply::List(pairs.into_iter().flat_map(|(name, value)| [reply(name), reply(value)]).collect()),
+        Value::Map(pairs) => {
+            Reply::List(pairs.into_iter().flat_map(|(name, value)| [reply(name), reply(value)]).collect())
+        }
         // Nothing else comes from a script.
         _ => Reply::Nil,
     }

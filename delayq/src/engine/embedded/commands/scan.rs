@@ -22,7 +22,8 @@ pub(super) fn hscan(space: &mut Keyspace, key: &[u8], args: Args<'_>) -> Result<
         let mut walk = space.db.prepare_cached(sql::HASH_FROM)?;
         let mut rows = walk.query(params![space.id(slot), from])?;
         while let Some(row) = rows.next()? {
-            let blob = |column: usize| Ok::<_, Fault>(row.get_ref(column)?.as_blob().map_err(rusqlite::Error::from)?.to_vec());
+            let blob =
+                |column: usize| Ok::<_, Fault>(row.get_ref(column)?.as_blob().map_err(rusqlite::Error::from)?.to_vec());
             let field = blob(0)?;
             if parts.len() as i64 == 2 * count {
                 next = scan_cursor(&field);
