@@ -19,6 +19,12 @@ pub(crate) struct Cli {
     /// Decides delays, mixes and victims: the same seed, the same schedule.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
+    /// How many seeds, one after the other from `--seed` on.
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub(crate) seeds: u64,
+    /// How many runs at once. A busy machine stalls processes, which may excuse further runs: see the column `stalls`.
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=64))]
+    pub(crate) at_once: u64,
     /// Faults by name or number; all that are built unless given.
     #[arg(long, num_args = 1.., value_name = "FAULT")]
     pub(crate) fault: Vec<String>,

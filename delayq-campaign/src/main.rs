@@ -4,6 +4,7 @@
 mod cli;
 mod dice;
 mod faults;
+mod hands;
 mod history;
 mod joining;
 mod judge;
@@ -64,8 +65,8 @@ async fn campaign(cli: Cli) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if let Some(history) = &cli.judge {
-        return match run::again(history) {
-            Ok(report) => told(&Campaign::of(cli.seed, vec![report]), cli.json),
+        return match run::again(history, cli.seed) {
+            Ok(report) => told(&Campaign::of(vec![report]), cli.json),
             Err(error) => {
                 eprintln!("{}: {error}", history.display());
                 ExitCode::from(2)
@@ -85,26 +86,17 @@ async fn campaign(cli: Cli) -> ExitCode {
         Some(minutes) => minutes * 60.0 / chosen.len().max(1) as f64,
         None => cli.seconds_per_fault.unwrap_or(usual),
     };
-    let plan = Plan {
-        seed: cli.seed,
+    let plan = |seed| Plan {
+        seed,
         engine: cli.engine,
         time: Duration::from_secs_f64(seconds.clamp(0.0, 86_400.0)),
         is_smoke: cli.smoke,
         keep: cli.keep.clone(),
         mutant,
     };
-    let mut reports = Vec::new();
-    for fault in chosen {
-        tokio::select! {
-            report = run::run(fault, &plan) => reports.push(report),
-            // The world is dropped with the run, and its servers and processes with the world.
-            () = stopped() => {
-                eprintln!("stopped");
-                break;
-            }
-        }
-    }
-    told(&Campaign::of(cli.seed, reports), cli.json)
+    let seeds = (0..cli.seeds).map(|nth| cli.seed.wrapping_add(nth));
+    let todo = seeds.flat_map(|seed| chosen.iter().map(move |fault| (**fault, plan(seed)))).collect();
+    told(&Campaign::of(hands::run_all(todo, cli.at_once, stopped()).await), cli.json)
 }
 
 /// Prints what came of it, and ends accordingly.

@@ -27,6 +27,7 @@ pub(crate) struct Plan {
 /// What came of one run.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
+    pub(crate) seed: u64,
     pub(crate) number: u8,
     pub(crate) name: &'static str,
     pub(crate) group: Group,
@@ -54,7 +55,8 @@ impl Drop for Folder {
 /// Runs one fault and judges it.
 pub(crate) async fn run(fault: &Fault, plan: &Plan) -> Report {
     let started = Instant::now();
-    let place = std::env::temp_dir().join(format!("delayq-campaign-{}-{}", std::process::id(), fault.number));
+    let place =
+        std::env::temp_dir().join(format!("delayq-campaign-{}-{}-{}", std::process::id(), plan.seed, fault.number));
     let folder = Folder(place);
     let told = match std::fs::create_dir_all(&folder.0) {
         Ok(()) => in_folder(fault, plan, &folder.0).await,
@@ -76,14 +78,14 @@ pub(crate) async fn run(fault: &Fault, plan: &Plan) -> Report {
         }
     }
     drop(folder);
-    let report = report(&events, judgement, (fault.number, fault.name, fault.group), started.elapsed());
+    let report = report(&events, judgement, (plan.seed, fault), started.elapsed());
     let found = report.judgement.findings.len();
-    say(fault, &format!("{:?}, {found} findings, {:.0} s", report.judgement.verdict, report.seconds));
+    say(fault, plan.seed, &format!("{:?}, {found} findings, {:.0} s", report.judgement.verdict, report.seconds));
     report
 }
 
 /// Judges a history that was kept.
-pub(crate) fn again(history: &Path) -> Result<Report, BoxError> {
+pub(crate) fn again(history: &Path, seed: u64) -> Result<Report, BoxError> {
     let (mut tail, mut events) = (Tail::open(history)?, Vec::new());
     tail.read(&mut events)?;
     let number = events.iter().find_map(|event| match event.what {
@@ -93,21 +95,17 @@ pub(crate) fn again(history: &Path) -> Result<Report, BoxError> {
     let fault = crate::faults::all().into_iter().find(|fault| Some(fault.number) == number);
     let fault = fault.ok_or("no fault begins in it")?;
     let judgement = judge(&events, tail.malformed.len());
-    Ok(report(&events, judgement, (fault.number, fault.name, fault.group), Duration::ZERO))
+    Ok(report(&events, judgement, (seed, &fault), Duration::ZERO))
 }
 
-fn report(
-    events: &[Event],
-    judgement: Judgement,
-    (number, name, group): (u8, &'static str, Group),
-    took: Duration,
-) -> Report {
+fn report(events: &[Event], judgement: Judgement, (seed, fault): (u64, &Fault), took: Duration) -> Report {
     let seen = events.iter().rev().find_map(|event| match &event.what {
         What::FaultOff { seen, .. } => Some(seen.clone()),
         _ => None,
     });
     let lines = if judgement.verdict == Verdict::Fail { lines(events, &judgement) } else { Vec::new() };
-    Report { number, name, group, seconds: took.as_secs_f64(), seen: seen.unwrap_or_default(), judgement, lines }
+    let (number, name, group) = (fault.number, fault.name, fault.group);
+    Report { seed, number, name, group, seconds: took.as_secs_f64(), seen: seen.unwrap_or_default(), judgement, lines }
 }
 
 async fn in_folder(fault: &Fault, plan: &Plan, folder: &Path) -> Result<(Vec<Event>, usize), BoxError> {
@@ -115,31 +113,32 @@ async fn in_folder(fault: &Fault, plan: &Plan, folder: &Path) -> Result<(Vec<Eve
     let mut setup = fault.setup(plan.engine);
     setup.mutant = plan.mutant;
     let seed = Dice::part(plan.seed, fault.number.into()).roll();
-    say(fault, "starting servers and processes");
+    say(fault, plan.seed, "starting servers and processes");
     let mut world = World::start(setup, seed, plan.time, plan.is_smoke, folder).await?;
-    let outcome = torment(fault, fire, &mut world).await;
+    let outcome = torment(fault, plan.seed, fire, &mut world).await;
     if let Err(error) = &outcome {
         // What was found until then counts; that the run is not whole, the missing end says.
-        say(fault, &format!("the run broke off: {error}"));
+        say(fault, plan.seed, &format!("the run broke off: {error}"));
         world.tick().await?;
         if world.events.iter().any(|event| matches!(event.what, What::Demand { met: false, .. })) {
             return Ok((world.events.clone(), world.malformed()));
         }
     }
     outcome?;
-    say(fault, "judging");
+    say(fault, plan.seed, "judging");
     Ok((world.events.clone(), world.malformed()))
 }
 
 async fn torment(
     fault: &Fault,
+    seed: u64,
     fire: for<'w> fn(&'w mut World) -> crate::faults::Firing<'w>,
     world: &mut World,
 ) -> Result<(), BoxError> {
     if !world.warm_up().await? {
         return Err("the load did not come up within 30 s".into());
     }
-    say(fault, "firing");
+    say(fault, seed, "firing");
     world.tell(What::FaultOn { number: fault.number, name: fault.name.to_owned() });
     let until = Instant::now() + world.time;
     let mut seen = Seen { fired: false, by: String::new() };
@@ -163,18 +162,18 @@ async fn torment(
     }
     let by = if times > 1 { format!("{} (fired {times} times)", seen.by) } else { seen.by };
     world.tell(What::FaultOff { fired: seen.fired, seen: by });
-    say(fault, "healing and draining");
+    say(fault, seed, "healing and draining");
     world.heal().await?;
     world.anchor();
     let whole = world.finish().await?;
     if !whole {
-        say(fault, "not everything had ended when the patience had");
+        say(fault, seed, "not everything had ended when the patience had");
     }
     Ok(())
 }
 
-fn say(fault: &Fault, what: &str) {
-    eprintln!("  {:>2} {:<24} {what}", fault.number, fault.name);
+fn say(fault: &Fault, seed: u64, what: &str) {
+    eprintln!("  seed {seed} {:>2} {:<24} {what}", fault.number, fault.name);
 }
 
 /// The history of the jobs that the first findings are about.

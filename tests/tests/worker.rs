@@ -1,6 +1,8 @@
-//! The worker against a real Redis: firing, retries, verdicts, versions, layers, crashes, shutdown, traces.
+//! The worker against a real Redis: firing, retries, verdicts, versions, layers, crashes, shutdown, traces, adaptive concurrency.
 #![allow(clippy::unwrap_used)] // A test that unwraps fails where it should.
 
+#[path = "worker/adaptive.rs"]
+mod adaptive;
 #[path = "worker/crash.rs"]
 mod crash;
 #[path = "worker/fencing.rs"]

@@ -54,6 +54,7 @@ pub(crate) enum State {
 }
 
 /// A fault.
+#[derive(Clone, Copy)]
 pub(crate) struct Fault {
     pub(crate) number: u8,
     pub(crate) name: &'static str,

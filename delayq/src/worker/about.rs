@@ -15,11 +15,10 @@ const WINDOW: Duration = Duration::from_secs(30);
 pub(super) struct About {
     name: String,
     started_ms: u64,
-    concurrency: usize,
 }
 
 impl About {
-    pub(super) fn new(name: Option<String>, concurrency: usize) -> Result<About, Error> {
+    pub(super) fn new(name: Option<String>) -> Result<About, Error> {
         let name = name.unwrap_or_else(|| {
             let host = gethostname::gethostname().to_string_lossy().replace(char::is_control, "?");
             // 64 characters are the most that Linux has.
@@ -33,17 +32,18 @@ impl About {
             ));
         }
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Ok(About { name, started_ms: since_1970.as_millis() as u64, concurrency })
+        Ok(About { name, started_ms: since_1970.as_millis() as u64 })
     }
 
-    pub(super) fn report(&self, lateness: &Lateness, now: Instant) -> Report {
+    /// The report of a lane, of a worker that runs so many jobs at once.
+    pub(super) fn report(&self, concurrency: usize, lateness: &Lateness, now: Instant) -> Report {
         let (runs, late) = lateness.told(now);
         Report {
             name: self.name.clone(),
             release: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             started_ms: self.started_ms,
-            concurrency: self.concurrency as u64,
+            concurrency: concurrency as u64,
             runs,
             late_us: (late.runs > 0).then(|| (late.sum_us / late.runs, late.max_us)),
         }
@@ -140,19 +140,19 @@ mod tests {
 
     #[test]
     fn a_name_is_bounded_and_fits_on_a_line() {
-        assert!(About::new(None, 1).is_ok());
-        assert!(About::new(Some("mail-1".to_owned()), 1).is_ok());
+        assert!(About::new(None).is_ok());
+        assert!(About::new(Some("mail-1".to_owned())).is_ok());
         for name in ["", "a\nb", &"x".repeat(129)] {
-            assert_eq!(About::new(Some(name.to_owned()), 1).expect_err(name).kind(), ErrorKind::Config);
+            assert_eq!(About::new(Some(name.to_owned())).expect_err(name).kind(), ErrorKind::Config);
         }
     }
 
     #[test]
     fn the_longest_report_fits_into_the_bound_of_the_script() {
-        let about = About::new(Some("\u{1F600}".repeat(32)), usize::MAX).expect("128 bytes");
+        let about = About::new(Some("\u{1F600}".repeat(32))).expect("128 bytes");
         let lateness = Lateness::default();
         lateness.note(&Late { runs: u64::MAX, sum_us: u64::MAX, max_us: u64::MAX }, Instant::now());
-        let report = serde_json::to_vec(&about.report(&lateness, Instant::now())).expect("JSON");
+        let report = serde_json::to_vec(&about.report(usize::MAX, &lateness, Instant::now())).expect("JSON");
         assert!(report.len() <= 1024, "{} bytes", report.len());
     }
 }

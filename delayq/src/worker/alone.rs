@@ -51,18 +51,19 @@ impl Pump {
     /// The job that wants to run alone, once nothing else runs.
     pub(super) fn its_turn_alone(&self) -> Option<[u8; 16]> {
         match self.alone {
-            Alone::Wanted { id, .. } if self.hub.slots.available_permits() == self.hub.concurrency => Some(id),
+            Alone::Wanted { id, .. } if self.hub.slots.are_all_free() => Some(id),
             _ => None,
         }
     }
 
     pub(super) async fn call_alone(&mut self, session: SessionId, id: [u8; 16]) -> Result<(), Error> {
-        let Ok(permit) = self.hub.slots.try_acquire() else { return Ok(()) };
-        permit.forget();
+        if !self.hub.slots.take(1) {
+            return Ok(());
+        }
         let mut ready = Vec::with_capacity(1);
         let polled = poll_fn(|cx| Poll::Ready(self.poll_reserve(cx, 1, &mut ready))).await;
         if ready.is_empty() {
-            self.hub.slots.add_permits(1);
+            self.hub.slots.free(1);
             self.end_alone();
             return polled.map_err(not_ready);
         }
@@ -80,17 +81,17 @@ impl Pump {
                     // Somebody else has it by now.
                     self.end_alone();
                 }
-                self.hub.slots.add_permits(ready.len());
+                self.hub.slots.free(ready.len());
                 Ok(())
             }
             Ok(Err(refusal)) => {
-                self.hub.slots.add_permits(1);
+                self.hub.slots.free(1);
                 self.end_alone();
                 self.refused(refusal);
                 Ok(())
             }
             Err(error) => {
-                self.hub.slots.add_permits(1);
+                self.hub.slots.free(1);
                 self.end_alone();
                 Err(error)
             }

@@ -1,19 +1,22 @@
 //! What a worker is made of, and how it runs as a whole.
 
 use std::future::Future;
+use std::ops::RangeInclusive;
 use std::panic::Location;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tower::{Layer, Service};
 
 use super::about::About;
+use super::adaptive::Adaptive;
 use super::alarm::Alarms;
 use super::lane::Lane;
 use super::pump::Pump;
 use super::renew::{Renewed, Renewer};
+use super::slots::Slots;
 use super::{Hub, Solo, baton, check, shutdown};
 use crate::client::Client;
 use crate::error::{BoxError, Error, ErrorKind};
@@ -40,7 +43,7 @@ use crate::store::Store;
 pub struct Worker {
     client: Client,
     queues: Option<Vec<String>>,
-    concurrency: usize,
+    concurrency: RangeInclusive<usize>,
     batch: usize,
     lease: Duration,
     grace: Duration,
@@ -59,7 +62,7 @@ impl Worker {
         Worker {
             client,
             queues: None,
-            concurrency: limits::CONCURRENCY_DEFAULT,
+            concurrency: limits::CONCURRENCY_DEFAULT..=limits::CONCURRENCY_DEFAULT,
             batch: limits::CLAIM_DEFAULT,
             lease: limits::LEASE_DEFAULT,
             grace: limits::GRACE_DEFAULT,
@@ -85,7 +88,22 @@ impl Worker {
 
     /// How many jobs run at once, over all queues: 1 to 10,000, 300 unless said otherwise.
     pub fn concurrency(mut self, jobs: usize) -> Self {
-        self.concurrency = jobs;
+        self.concurrency = jobs..=jobs;
+        self
+    }
+
+    /// Lets the worker find out by itself how many jobs to run at once, between two bounds of 1 to 10,000:
+    /// `.adaptive_concurrency(20..=500)`. It replaces [`concurrency`](Worker::concurrency).
+    ///
+    /// It starts at the lower bound. While all places are used and jobs take no longer than they do at best, the limit doubles each second, after the first
+    /// slow one it rises by a tenth. When jobs of a type take more than half as long again as their best of the last five to ten minutes, what they
+    /// wait for has no room for more: the limit falls in proportion. A second lasts longer until half of the runs that began in
+    /// it are over. Every five minutes the limit is halved for one such second to see what the best is without a crowd.
+    ///
+    /// Runs under 10 ms are never called slow, and a failed run counts only if it was slow, so that a service that refuses at once makes no room for
+    /// more. The present limit is what [`Client::workers`](crate::Client::workers) tells as the worker's concurrency, and each change is logged at level DEBUG.
+    pub fn adaptive_concurrency(mut self, bounds: RangeInclusive<usize>) -> Self {
+        self.concurrency = bounds;
         self
     }
 
@@ -235,6 +253,7 @@ impl Worker {
                 alarm: alarm.clone(),
                 pump: control,
                 about: about.clone(),
+                slots: hub.slots.clone(),
                 disagreed_at: None,
             });
             let pump = Pump::new(lane, calls.clone(), hub.clone(), service.clone(), alarm, (listen, baton), controls);
@@ -272,7 +291,12 @@ impl Worker {
         let within = |what: &str, n: usize, max: usize| {
             if n == 0 || n > max { Err(config(format!("a {what} of {n} is out of range: 1 to {max}"))) } else { Ok(()) }
         };
-        within("concurrency", self.concurrency, limits::CONCURRENCY_MAX)?;
+        let (least, most) = (*self.concurrency.start(), *self.concurrency.end());
+        within("concurrency", least, limits::CONCURRENCY_MAX)?;
+        within("concurrency", most, limits::CONCURRENCY_MAX)?;
+        if least > most {
+            return Err(config(format!("a concurrency of {least} to {most} is empty: the lower bound comes first")));
+        }
         within("claim batch", self.batch, limits::CLAIM_MAX)?;
         if self.lease < limits::LEASE_MIN || self.lease > limits::LEASE_MAX {
             return Err(config(format!(
@@ -282,7 +306,7 @@ impl Worker {
                 limits::LEASE_MAX
             )));
         }
-        let about = About::new(self.name, self.concurrency)?;
+        let about = About::new(self.name)?;
         if self.stack.is_ambiguous() {
             return Err(config(
                 "both Worker::stack and Worker::layer were given: put the layers into the stack".to_owned(),
@@ -303,7 +327,8 @@ impl Worker {
             .iter()
             .map(|queue| Ok(Arc::new(Lane::new(store.shard(queue, 0)?))))
             .collect::<Result<Vec<_>, Error>>()?;
-        tracing::info!(queues = ?queues, concurrency = self.concurrency, "this worker serves:{}", registry.table());
+        let concurrency = if least == most { least.to_string() } else { format!("{least} to {most}") };
+        tracing::info!(queues = ?queues, concurrency, "this worker serves:{}", registry.table());
         let registry = Arc::new(registry);
         let service = self.stack.build(&registry, Arc::new(self.data), self.unknown);
         let hub = Hub {
@@ -311,8 +336,8 @@ impl Worker {
             lease: self.lease,
             grace: self.grace,
             batch: self.batch,
-            slots: Arc::new(Semaphore::new(self.concurrency)),
-            concurrency: self.concurrency,
+            slots: Arc::new(Slots::new(least)),
+            adaptive: (least < most).then(|| Adaptive::new(self.concurrency, Instant::now())),
             solo: Solo::default(),
         };
         Ok(Parts { hub: Arc::new(hub), store, service, lanes, about })

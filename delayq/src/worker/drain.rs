@@ -20,7 +20,7 @@ impl Pump {
             self.doubt(&error);
         }
         self.start_backlog();
-        self.hub.slots.add_permits(std::mem::take(&mut self.granted));
+        self.hub.slots.free(std::mem::take(&mut self.granted));
         self.stop_listening().await;
         let grace = Instant::now() + self.hub.grace;
         self.settle_until(grace, |pump| pump.lane.runs.len() == 0 && pump.verdicts.is_empty()).await;

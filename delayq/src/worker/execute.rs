@@ -9,6 +9,7 @@ use futures_util::FutureExt;
 use tokio::sync::mpsc;
 use tower::Service;
 
+use super::adaptive::Ended;
 use super::runs::Run;
 use crate::clock::delay_ms_clamped;
 use crate::envelope::{Envelope, Record};
@@ -97,16 +98,24 @@ pub(super) struct Finished {
     pub(super) member: Member,
     /// What it came to; `None` if it was stopped.
     pub(super) outcome: Option<Outcome>,
+    pub(super) ended: Instant,
     ending: Ending,
 }
 
 impl Finished {
+    /// What its end says of how many may run at once; nothing if it was stopped.
+    pub(super) fn told_of<'a>(&self, run: &'a Run) -> Option<Ended<'a>> {
+        let outcome = self.outcome.as_ref()?;
+        let succeeded = matches!(outcome, Outcome::Done);
+        Some(Ended { name: &run.request.meta().name, began: run.began, ended: self.ended, succeeded })
+    }
+
     /// The verdict for the store; a stopped run is handed back.
     pub(super) fn verdict(self) -> Verdict {
         match self.outcome {
             None => Verdict::HandBack,
             Some(Outcome::Done) if self.ending.extended => Verdict::DoneExtended,
-            Some(Outcome::Done) if self.ending.young_until.is_some_and(|until| Instant::now() < until) => {
+            Some(Outcome::Done) if self.ending.young_until.is_some_and(|until| self.ended < until) => {
                 Verdict::DoneYoung
             }
             Some(Outcome::Done) => Verdict::Done,
@@ -142,7 +151,8 @@ impl Report {
 
 impl Drop for Report {
     fn drop(&mut self) {
-        let finished = Finished { member: self.member, outcome: self.outcome.take(), ending: self.ending };
+        let finished =
+            Finished { member: self.member, outcome: self.outcome.take(), ended: Instant::now(), ending: self.ending };
         // A pump that is gone has ended its session: nobody waits for this any more.
         let _ = self.finished.send(finished);
     }
@@ -169,5 +179,5 @@ pub(super) fn start(
         });
     });
     let gives_up = now + timeout.saturating_add(WEDGED_GRACE).min(FOR_EVER);
-    (member, Run { gives_up, abort: task.abort_handle(), request: kept })
+    (member, Run { began: now, gives_up, abort: task.abort_handle(), request: kept })
 }

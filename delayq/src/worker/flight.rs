@@ -60,7 +60,7 @@ impl Pump {
     /// alone (rule p).
     fn carries_enough(&self) -> bool {
         let enough = self.hub.batch.div_ceil(2);
-        self.verdicts.len() >= enough && self.hub.slots.available_permits() >= enough
+        self.verdicts.len() >= enough && self.hub.slots.available() >= enough
     }
 
     /// Settles what is owed.
@@ -155,7 +155,7 @@ impl Pump {
         }
         if self.lane.session() != Some(session) {
             // The session was lost meanwhile: whatever it was given is others' by now.
-            self.hub.slots.add_permits(ready.len());
+            self.hub.slots.free(ready.len());
             return answer.map(drop);
         }
         let result = match answer {
@@ -176,7 +176,7 @@ impl Pump {
                 Err(error)
             }
         };
-        self.hub.slots.add_permits(ready.len());
+        self.hub.slots.free(ready.len());
         result
     }
 

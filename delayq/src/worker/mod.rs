@@ -1,6 +1,7 @@
 //! The worker: claims due jobs, runs them through the service stack, settles what they came to.
 
 mod about;
+mod adaptive;
 mod alarm;
 mod alone;
 mod baton;
@@ -17,6 +18,7 @@ mod renew;
 mod rescue;
 mod runs;
 mod shutdown;
+mod slots;
 mod trouble;
 
 pub use builder::Worker;
@@ -27,8 +29,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Notify;
 
+use self::adaptive::Adaptive;
+use self::slots::Slots;
 use crate::registry::Registry;
 
 /// What all parts of a worker share.
@@ -38,10 +42,9 @@ struct Hub {
     grace: Duration,
     /// How many jobs one claim asks for at most.
     batch: usize,
-    /// Free places for runs. A place is taken by forgetting a permit, and freed by adding one.
-    slots: Arc<Semaphore>,
-    /// How many places there are: as many are free when nothing runs and no claim is under way.
-    concurrency: usize,
+    slots: Arc<Slots>,
+    /// What moves the number of places, if that isn't fixed.
+    adaptive: Option<Adaptive>,
     solo: Solo,
 }
 

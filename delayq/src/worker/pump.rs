@@ -213,7 +213,7 @@ impl Pump {
         self.lane.runs.abort_all();
         self.lane.runs.clear();
         if let Some(backlog) = self.backlog.take() {
-            self.hub.slots.add_permits(backlog.services.len());
+            self.hub.slots.free(backlog.services.len());
         }
         self.verdicts.clear();
         self.lane.set_session(None);
@@ -275,7 +275,7 @@ impl Pump {
             freed += 1;
             self.note(finished);
         }
-        self.hub.slots.add_permits(freed);
+        self.hub.slots.free(freed);
         while let Ok(control) = self.controls.try_recv() {
             self.obey(control);
         }
@@ -283,14 +283,22 @@ impl Pump {
 
     pub(super) fn take_in(&mut self, finished: Finished) {
         self.note(finished);
-        self.hub.slots.add_permits(1);
+        self.hub.slots.free(1);
     }
 
     /// A run is over; its place is still to be freed.
     fn note(&mut self, finished: Finished) {
         self.holding -= 1;
+        let run = self.lane.runs.remove(&finished.member);
+        if let Some(adaptive) = &self.hub.adaptive {
+            let ended = run.as_ref().and_then(|run| finished.told_of(run));
+            if let Some(limit) = adaptive.ended(ended.as_ref(), finished.ended) {
+                tracing::debug!(limit, "the number of jobs that may run at once changes");
+                self.hub.slots.set_limit(limit);
+            }
+        }
         // A run that was given up, or whose session was lost, is owed no verdict any more.
-        if self.lane.runs.remove(&finished.member).is_some() {
+        if run.is_some() {
             self.verdicts.push((finished.member, finished.verdict()));
         }
         if self.holding == 0 && matches!(self.alone, Alone::Running) {
@@ -327,22 +335,16 @@ impl Pump {
     /// Clones of the stack that are ready, a place taken for each. Nothing is claimed beyond them.
     pub(super) async fn reserve(&mut self) -> Result<Vec<JobService>, Error> {
         let granted = std::mem::take(&mut self.granted);
-        let more = (self.hub.batch - granted).min(self.hub.slots.available_permits());
-        let want = match self.hub.slots.try_acquire_many(more as u32) {
-            Ok(permits) => {
-                permits.forget();
-                granted + more
-            }
-            Err(_) => granted,
-        };
+        let more = (self.hub.batch - granted).min(self.hub.slots.available());
+        let want = if self.hub.slots.take(more) { granted + more } else { granted };
         if !self.may_claim() {
             // Another lane asked for the process between the first look and the taking of places: one of the two must see the other.
-            self.hub.slots.add_permits(want);
+            self.hub.slots.free(want);
             return Ok(Vec::new());
         }
         let mut ready = Vec::with_capacity(want);
         let polled = poll_fn(|cx| Poll::Ready(self.poll_reserve(cx, want, &mut ready))).await;
-        self.hub.slots.add_permits(want - ready.len());
+        self.hub.slots.free(want - ready.len());
         polled.map_err(not_ready)?;
         // They are taken from the end: what was ready first is used first. Behind a load-shedding layer only the first
         // may have a real reservation.
@@ -441,8 +443,11 @@ impl Pump {
             late.add(job.request.lateness());
             runs.push(execute::start(service, job, &self.finished_sender, now));
         }
-        self.hub.slots.add_permits(services.len());
+        self.hub.slots.free(services.len());
         let started = runs.len();
+        if let Some(adaptive) = &self.hub.adaptive {
+            adaptive.began(started);
+        }
         self.lane.lateness.note(&late, now);
         // A run may be over before it stands here: its end is taken in after this, by this same task.
         self.lane.runs.insert(runs);
@@ -457,7 +462,7 @@ impl Pump {
     /// Waits for something to do. An idle lane holds no reservation, and listens only while it could claim.
     async fn rest(&mut self, stop: &mut Stop) -> Result<(), Error> {
         let claims = self.may_claim();
-        let free = self.granted > 0 || self.hub.slots.available_permits() > 0;
+        let free = self.granted > 0 || self.hub.slots.available() > 0;
         if !(claims && free) {
             self.probe = None;
         } else if self.probe.is_none() && self.hungry {
@@ -470,7 +475,7 @@ impl Pump {
             self.listening = !ready.is_empty() && self.listen.send(()).is_ok();
         }
         if !(self.hungry && claims) {
-            self.hub.slots.add_permits(std::mem::take(&mut self.granted));
+            self.hub.slots.free(std::mem::take(&mut self.granted));
         }
         // To claim, or to listen: an idle lane must not miss that a place became free.
         let wants_slot = claims && !free && (self.hungry || !self.listening);
@@ -485,10 +490,7 @@ impl Pump {
                 self.duty = Some(self.lane.timer_ms());
             }
             // Kept, not looked at and given back: lanes that wait would pass it round among themselves for ever.
-            Ok(permit) = hub.slots.acquire(), if wants_slot => {
-                permit.forget();
-                self.granted = 1;
-            }
+            () = hub.slots.take_next(), if wants_slot => self.granted = 1,
             answer = poll_fn(|cx| poll_probe(&mut self.probe, cx)), if self.probe.is_some() => {
                 answer.map_err(not_ready)?;
                 if !self.hungry {

@@ -13,6 +13,7 @@ use super::lane::Lane;
 use super::pump::Control;
 use super::rescue;
 use super::shutdown::{Stop, Stopper};
+use super::slots::Slots;
 use crate::error::{Error, ErrorKind};
 use crate::limits::BEAT_MAX;
 use crate::store::{Refusal, Store};
@@ -23,6 +24,7 @@ pub(super) struct Renewed {
     pub(super) alarm: Alarm,
     pub(super) pump: mpsc::UnboundedSender<Control>,
     pub(super) about: Arc<About>,
+    pub(super) slots: Arc<Slots>,
     /// The number of calls at which the held counts last disagreed.
     pub(super) disagreed_at: Option<u64>,
 }
@@ -94,7 +96,7 @@ async fn beat(store: &Store, lease: Duration, renewed: &mut Renewed) {
     settle_wedged(store, &lane, &session).await;
     let quiet = lane.quiet();
     let (known, timer_ms) = (lane.runs.len() as u64, lane.timer_ms());
-    let report = renewed.about.report(&lane.lateness, Instant::now());
+    let report = renewed.about.report(renewed.slots.limit(), &lane.lateness, Instant::now());
     match store.beat(&lane.shard, &session, lease, timer_ms, Some(&report)).await {
         Ok(Ok(beat)) => {
             if let Some(wait) = beat.wait {

@@ -14,6 +14,7 @@ use crate::store::Member;
 
 /// A run under way.
 pub(super) struct Run {
+    pub(super) began: Instant,
     /// When it is past its timeout and the grace after it.
     pub(super) gives_up: Instant,
     pub(super) abort: AbortHandle,

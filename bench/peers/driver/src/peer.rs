@@ -40,7 +40,7 @@ const ORDINARY: Peer = Peer {
 pub(crate) const PEERS: &[Peer] = &[
     Peer {
         name: "delayq",
-        setup: "default client, worker and stack (200 at once)",
+        setup: "default client, worker and stack (300 at once)",
         program: Program::Rust { adapter: "peer-delayq", package: "delayq" },
         ..ORDINARY
     },
