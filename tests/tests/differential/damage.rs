@@ -105,7 +105,9 @@ pub(crate) async fn damage(pair: &Pair, player: &mut Player) {
                     }
                 }
             }
-            change_hash(pair, "jobs", |jobs| drop(jobs.insert(job, record))).await;
+            // Now and then a field whose name is no id.
+            let field = if player.dice.once_in(6) { player.dice.bytes(5) } else { job };
+            change_hash(pair, "jobs", |jobs| drop(jobs.insert(field, record))).await;
         }
         6..8 => {
             let name = held_key(player);
@@ -144,7 +146,7 @@ pub(crate) async fn damage(pair: &Pair, player: &mut Player) {
             ];
             let field = player.dice.pick(&fields);
             match player.dice.roll(4) {
-                0 => pair.write(player.dice.pick(&["stats", "unique", "due:5", "error", "tombs"]), None).await,
+                0 => pair.write(player.dice.pick(&["stats", "unique", "due:5", "due:5", "error", "tombs"]), None).await,
                 1 => change_hash(pair, "stats", |stats| drop(stats.remove(field.as_bytes()))).await,
                 2 => {
                     // A short entry makes a script stumble, one of an unknown job is void.
