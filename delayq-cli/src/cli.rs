@@ -6,7 +6,9 @@ use std::time::Duration;
 use anstream::ColorChoice;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::commands::{cancel, completions, dead, enqueue, forecast, job, jobs, pause, queues, reschedule, workers};
+use crate::commands::{
+    cancel, completions, dead, doctor, enqueue, forecast, job, jobs, pause, queues, reschedule, workers,
+};
 use crate::{serve, time, top};
 
 const EXAMPLES: &str = "\
@@ -20,6 +22,7 @@ Examples:
   delayq dead list --reason retries_exhausted --error timeout
   delayq dead retry --queue orders --error timeout          counts; --yes does it
   delayq cancel --queue mail --name newsletter --yes
+  delayq doctor                                             what is wrong, and what to do
 
 Exit codes: 0 ok, 1 refused or not found, 2 wrong usage, 3 the store can't be reached.";
 
@@ -108,6 +111,8 @@ pub(crate) enum Command {
     Forecast(forecast::Options),
     /// Show who serves a queue, what they run and how late
     Workers(workers::Options),
+    /// Check the server and the queues, say what to do, and mend what lies in the queues
+    Doctor(doctor::Options),
     /// Serve the HTTP API, metrics and probes
     Serve(serve::Options),
     /// Watch and steer queues, workers and jobs live

@@ -8,6 +8,8 @@
 mod changing;
 #[path = "cli/dead.rs"]
 mod dead;
+#[path = "cli/doctor.rs"]
+mod doctor;
 #[path = "cli/kit.rs"]
 mod kit;
 #[path = "cli/looking.rs"]

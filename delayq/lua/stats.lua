@@ -23,7 +23,7 @@ for i = 21, #KEYS do running = running + call('SCARD', KEYS[i]) end
 local reply = { 'OK', now, call('HLEN', K.jobs), waiting, due, running, call('ZCARD', K.dead), call('ZCARD', K.done),
   call('ZCARD', K.sessions), s[1] and 1 or 0, head_due(K, priorities) or -1, s[3] or '' }
 local names = { 'enqueued', 'done', 'retried', 'snoozed', 'returned', 'discarded', 'dead', 'cancelled', 'expired', 'crashed',
-  'redriven', 'deleted', 'quarantined', 'sessions_lost', 'cancelling' }
+  'redriven', 'deleted', 'quarantined', 'sessions_lost', 'cancelling', 'repaired' }
 local values = call('HMGET', K.stats, unpack(names))
 for i, name in ipairs(names) do
   reply[#reply + 1] = name

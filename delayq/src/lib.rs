@@ -113,9 +113,10 @@ pub mod store;
 mod store;
 
 pub use client::{
-    AnyJob, CancelOutcome, Client, ClientBuilder, DeadCursor, DeadLetter, DeadLetters, DeadListing, Durability,
-    Forecast, JobCursor, JobFailure, JobHandle, JobInfo, JobPage, JobQuery, JobState, JobStatus, Jobs, QueueRates,
-    QueueStats, RawJob, RedriveReport, Schedule, SendAll, SendJob, WorkerInfo, WorkerLateness,
+    AnyJob, CancelOutcome, Client, ClientBuilder, Damage, DeadCursor, DeadLetter, DeadLetters, DeadListing, Diagnosis,
+    Durability, Finding, Forecast, JobCursor, JobFailure, JobHandle, JobInfo, JobPage, JobQuery, JobState, JobStatus,
+    Jobs, Level, QueueRates, QueueStats, RawJob, RedriveReport, RepairReport, Schedule, SendAll, SendJob, WorkerInfo,
+    WorkerLateness,
 };
 pub use clock::When;
 pub use delayq_macros::{delayed_job, payload};

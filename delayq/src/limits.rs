@@ -58,6 +58,14 @@ pub const SEARCH_SCAN_DEFAULT: usize = 10_000;
 pub const SEARCH_SCAN_MAX: usize = 1_000_000;
 /// How many instants one forecast may ask about.
 pub const FORECAST_MAX: usize = 500;
+/// How many records or entries one call of an audit looks at: nothing else runs in the store meanwhile.
+pub const AUDIT_STEP: usize = 100;
+/// How many jobs sessions may hold for an audit to look through them: nothing else runs in the store meanwhile.
+pub const AUDIT_HELD_MAX: usize = 20_000;
+/// How many calls of an audit a diagnosis makes for each kind of thing.
+pub const AUDIT_CALLS: usize = 100;
+/// How many a repair makes, which looks at all that there is.
+pub const AUDIT_CALLS_MAX: usize = 1_000_000;
 /// How many names of queues are listed in all.
 pub const QUEUES_LISTED_MAX: usize = 100_000;
 /// How many names of queues one call lists.
@@ -100,7 +108,7 @@ pub(crate) const SHARDS: u32 = 1;
 const _: () = {
     // Lua unpacks at most 7,999 values: four arguments a job, two a ZADD entry.
     assert!(CLAIM_MAX * 4 < 7999 && SETTLE_MAX * 4 < 7999 && SEND_BATCH_MAX * 4 < 7999);
-    assert!(RESCUE_CHUNK <= 500 && REDRIVE_CHUNK <= 500 && DEAD_PAGE_MAX <= 100);
+    assert!(RESCUE_CHUNK <= 500 && REDRIVE_CHUNK <= 500 && DEAD_PAGE_MAX <= 100 && AUDIT_STEP <= 100);
     assert!(RESCUE_STEP <= RESCUE_CHUNK && REDRIVE_STEP <= REDRIVE_CHUNK);
     assert!(CLAIM_DEFAULT <= CLAIM_MAX && CONCURRENCY_DEFAULT <= CONCURRENCY_MAX);
     // A send that is tried until its deadline must still meet the tombstone of what it sent first.

@@ -12,6 +12,8 @@ mod connecting;
 mod dead_letters;
 #[path = "client/deadlines.rs"]
 mod deadlines;
+#[path = "client/diagnose.rs"]
+mod diagnose;
 #[path = "client/due.rs"]
 mod due;
 #[path = "client/durability.rs"]

@@ -33,6 +33,7 @@ use std::time::Instant;
 
 use delayq::engine::Reply;
 use delayq_redis_fixture::RedisServer;
+use delayq_tests::store_kit::Value;
 
 use damage::Broken;
 use pair::{Call, Outcome, Pair, difference};
@@ -73,6 +74,7 @@ impl History<'_> {
                 0..3 => self.together().await,
                 3 => self.marker().await,
                 4 if !self.player.seats.is_empty() => self.rescue_some().await,
+                5 => self.orphans().await,
                 _ => self.one().await,
             }
             if self.at >= self.looked + self.look_every {
@@ -151,6 +153,27 @@ impl History<'_> {
     async fn rescue_some(&mut self) {
         let call = self.player.rescue_some();
         self.run_by_choice(call).await;
+    }
+
+    /// Looks for orphans, and mends what was found.
+    async fn orphans(&mut self) {
+        let sessions: Vec<[u8; 16]> = match self.pair.read("sessions").await {
+            Some(Value::Sorted(members)) => members.into_keys().filter_map(|id| id.try_into().ok()).collect(),
+            _ => Vec::new(),
+        };
+        let call = self.player.audit(&sessions);
+        let (redis, embedded) = self.pair.audit(&call).await;
+        self.compare(&call, &redis, &embedded).await;
+        let mut found = Vec::new();
+        if let Outcome::Answered(Reply::List(parts)) = &embedded {
+            found.extend(
+                parts[1..].iter().filter_map(|id| if let Reply::Bytes(id) = id { Some(id.clone()) } else { None }),
+            );
+        }
+        let call = self.player.repair(&call.args[0], &found, &sessions);
+        let (redis, embedded) = self.pair.run(&call).await;
+        self.compare(&call, &redis, &embedded).await;
+        self.after_failure(&call, &redis, &embedded).await;
     }
 
     /// Whether Redis may choose which jobs this call takes: in a crowd a session holds more than a call takes back.

@@ -23,6 +23,8 @@ mod enqueue;
 mod history;
 #[path = "store/open_close.rs"]
 mod open_close;
+#[path = "store/orphans.rs"]
+mod orphans;
 #[path = "store/pause.rs"]
 mod pause;
 #[path = "store/reconcile.rs"]

@@ -395,7 +395,7 @@ fn scripts_keep_to_plain_lua() {
         ("redis.pcall", "errors are found by checks before the first write"),
         ("tostring(", "it keeps 14 digits: use num"),
         ("'KEYS'", "it looks at every key of the server: name the key in KEYS"),
-        ("SCAN'", "its work has no bound: use a range with a LIMIT"),
+        ("SCAN'", "its work has no bound: use a range with a LIMIT; audit alone goes through all records, by pages"),
         ("redis.call", "lib/base names it `call`"),
         ("'TIME'", "lib/base reads the clock once, as `now` and `now_us`"),
         ("os.", "the sandbox has none"),
@@ -406,8 +406,9 @@ fn scripts_keep_to_plain_lua() {
         for (number, line) in lua_code(&read(&path)).lines().enumerate() {
             for (text, instead) in forbidden {
                 let is_base = path.ends_with("lib/base.lua") && matches!(text, "redis.call" | "'TIME'");
+                let is_audit = path.ends_with("lua/audit.lua") && text == "SCAN'";
                 let part_of_a_name = |at: usize| text.ends_with('.') && line[..at].ends_with(char::is_alphanumeric);
-                if line.find(text).is_some_and(|at| !part_of_a_name(at)) && !is_base {
+                if line.find(text).is_some_and(|at| !part_of_a_name(at)) && !is_base && !is_audit {
                     wrong.push(format!("{path}:{}: {text} ({instead})", number + 1));
                 }
             }
@@ -520,6 +521,7 @@ fn what_lua_and_rust_both_say_is_the_same() {
         ("claim", "#ARGV - 6 > 1000", "SETTLE_MAX"),
         ("settle", "#ARGV - 2 > 1000", "SETTLE_MAX"),
         ("rescue", "chunk <= 500", "RESCUE_CHUNK"),
+        ("repair", "count <= 100", "AUDIT_STEP"),
         ("dead_redrive", "#ARGV > 500", "REDRIVE_CHUNK"),
         ("dead_delete", "#ARGV > 500", "REDRIVE_CHUNK"),
         ("enqueue", "#o.unique > 200", "UNIQUE_KEY_BYTES_MAX"),

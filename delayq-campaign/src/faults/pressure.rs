@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use delayq::BoxError;
 use delayq::engine::embedded::Stored;
 use delayq::store::ops::{NewJob, Options};
+use delayq::{BoxError, ErrorKind, Level, Worker};
+use rustix::process::Signal;
 use uuid::Uuid;
 
 use super::redis::{come_back, crash, info_is};
@@ -16,10 +17,14 @@ use crate::sender::{Answer, Order};
 use crate::work::{Plan, QUEUE, Task};
 use crate::world::{World, patient, raw, steer};
 
+/// The check of the server's policy, as a diagnosis names it.
+const POLICY: &str = "maxmemory-policy";
+
 pub(super) fn faults() -> Vec<Fault> {
     vec![
         built!(23 "script-flush" Redis REDIS, script_flush, "SCRIPT FLUSH, again and again, with calls under way", |setup| setup.rate = 250),
         built!(24 "full-memory" Redis REDIS, full_memory, "maxmemory with noeviction: sends are refused whole, settles go on"),
+        built!(25 "eviction" Redis REDIS, eviction, "maxmemory with allkeys-lru and its like: doctor refuses, and so does a strict worker"),
         built!(26 "maxclients" Redis REDIS, maxclients, "all connections are cut, and no new one is let in"),
         built!(27 "full-disk-everysec" Redis REDIS, full_disk, "the disk is full under everysec (MISCONF)", |setup| setup.shim = true),
         built!(28 "full-disk-always" Redis REDIS, full_disk_always, "the disk is full under always: the server ends itself", |setup| {
@@ -66,7 +71,7 @@ async fn full_memory(world: &mut World) -> Result<Seen, BoxError> {
     let mut refused = 0;
     for _ in 0..10 {
         let answer = world.send_as(Task::new(0, Plan::Well), &Order::after(0, Plan::Well.ending())).await?;
-        refused += usize::from(answer == Answer::Refused(delayq::ErrorKind::Full));
+        refused += usize::from(answer == Answer::Refused(ErrorKind::Full));
         world.rest_ms(30).await?;
     }
     let mut done = 0;
@@ -83,6 +88,48 @@ async fn full_memory(world: &mut World) -> Result<Seen, BoxError> {
     world.demand('T', left < 30, format!("what was run is settled while memory is full: {left} still run"));
     world.servers.command(&["CONFIG", "SET", "maxmemory", "0"])?;
     Ok(Seen::when(refused > 0, format!("{refused} sends were refused as Full")))
+}
+
+/// Nothing is evicted yet: what would be has to be noticed before.
+async fn eviction(world: &mut World) -> Result<Seen, BoxError> {
+    let policies = ["allkeys-lru", "allkeys-random", "volatile-lru"];
+    let policy = policies[((world.spin + world.turn) % policies.len() as u64) as usize];
+    for (setting, value) in [("maxmemory", "1gb"), ("maxmemory-policy", policy)] {
+        world.servers.command(&["CONFIG", "SET", setting, value])?;
+    }
+    let set = world.servers.command(&["CONFIG", "GET", "maxmemory-policy"])?.contains(policy);
+    let client = world.client().await?;
+    let diagnosis = client.diagnose(&[QUEUE]).await?;
+    let told = diagnosis.of(POLICY).next();
+    let wrong = told.is_some_and(|told| told.level == Level::Wrong && told.to_string().contains("noeviction"));
+    world.demand('S', wrong && !diagnosis.is_sound(), format!("doctor refuses {policy}: {told:?}"));
+    let strict = Worker::new(client.clone()).queues([QUEUE]).strict(true).run_until(std::future::pending());
+    let refused = match tokio::time::timeout(Duration::from_secs(10), strict).await {
+        Ok(Err(error)) => Some((error.kind(), error.to_string())),
+        _ => None,
+    };
+    let met = matches!(&refused, Some((ErrorKind::Unsupported, why)) if why.contains(policy));
+    world.demand('S', met, format!("a strict worker does not start under {policy}: {refused:?}"));
+    // One that isn't strict says so, and works.
+    let from = world.mark();
+    let name = world.add_worker().await?;
+    let warned = world
+        .wait(from, 10_000, |event| match &event.what {
+            What::Alarm { text } if event.by == name && text.contains(policy) => Some(()),
+            _ => None,
+        })
+        .await?;
+    world.demand('S', warned.is_some(), format!("a worker warns of {policy} when it starts"));
+    world.signal(&name, Signal::TERM)?;
+    let grace_ms = world.setup.grace_ms;
+    let gone = world.gone(&name, grace_ms + 12_000).await?;
+    world.demand('S', gone, format!("{name} ends when it is asked to"));
+    for (setting, value) in [("maxmemory-policy", "noeviction"), ("maxmemory", "0")] {
+        world.servers.command(&["CONFIG", "SET", setting, value])?;
+    }
+    let well = client.diagnose(&[QUEUE]).await?.of(POLICY).all(|told| told.level == Level::Good);
+    world.demand('S', well, "doctor has nothing to say against noeviction");
+    Ok(Seen::when(set, format!("the server was told to evict by {policy}")))
 }
 
 async fn maxclients(world: &mut World) -> Result<Seen, BoxError> {

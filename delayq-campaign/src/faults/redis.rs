@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use delayq::BoxError;
 use rustix::process::Signal;
 
-use super::{Fault, Group, Seen, built, open};
+use super::{Fault, Seen, built};
 use crate::history::{What, now_us};
 use crate::world::{World, raw};
 
@@ -16,13 +16,6 @@ pub(super) fn faults() -> Vec<Fault> {
         built!(20 "power-cut" Redis REDIS, power_cut, "a power cut: kill -9, and what was not synced is cut off the files", |setup| setup.shim = true),
         built!(21 "torn-aof-tail" Redis REDIS, torn_tail, "kill -9, and the last bytes of the append-only file are torn off"),
         built!(22 "freeze-server" Redis REDIS, freeze_server, "SIGSTOP of the server for 1 s, and for 30 s"),
-        open(
-            25,
-            "eviction",
-            Group::Redis,
-            "maxmemory with allkeys-lru: doctor refuses",
-            "there is no doctor command that could refuse yet",
-        ),
         built!(32 "loading" Redis REDIS, loading, "the server restarts and loads its data for seconds (LOADING)"),
         built!(33 "empty-restart" Redis REDIS, empty_restart, "the server comes back empty: noticed and alarmed"),
     ]

@@ -3,6 +3,7 @@
 pub(crate) mod cancel;
 pub(crate) mod completions;
 pub(crate) mod dead;
+pub(crate) mod doctor;
 pub(crate) mod enqueue;
 pub(crate) mod forecast;
 pub(crate) mod job;
@@ -53,6 +54,7 @@ pub(crate) async fn run(cli: Cli) -> Outcome {
         Command::Resume(options) => pause::run(&mut session, options, false).await,
         Command::Forecast(options) => forecast::run(&mut session, options).await,
         Command::Workers(options) => workers::run(&mut session, options).await,
+        Command::Doctor(options) => doctor::run(&mut session, options).await,
         Command::Serve(options) => serve::run(&mut session, cli.global.audit_log.as_deref(), options).await,
         Command::Completions(options) => completions::run(&options),
         Command::Top(options) => top::run(&cli.global, options).await,
@@ -82,6 +84,7 @@ fn name(command: &Command) -> &'static str {
         Command::Resume(_) => "resume",
         Command::Forecast(_) => "forecast",
         Command::Workers(_) => "workers",
+        Command::Doctor(_) => "doctor",
         Command::Serve(_) => "serve",
         Command::Completions(_) => "completions",
         Command::Top(_) => "top",

@@ -83,6 +83,7 @@ struct Totals {
     deleted: u64,
     sessions_lost: u64,
     quarantined: u64,
+    repaired: u64,
 }
 
 pub(crate) async fn run(session: &mut Session, options: Options) -> Outcome {
@@ -196,6 +197,7 @@ impl<'a> View<'a> {
                 deleted: stats.deleted_total,
                 sessions_lost: stats.sessions_lost_total,
                 quarantined: stats.quarantined_total,
+                repaired: stats.repaired_total,
             },
         }
     }

@@ -1,5 +1,6 @@
 //! Tables that fit: columns as wide as their texts, and one that gives way where the terminal is too narrow.
 
+use std::borrow::Cow;
 use std::io;
 
 use anstyle::Style;
@@ -20,6 +21,8 @@ pub(crate) enum Column {
     Right(&'static str),
     /// Cut off at the terminal's edge; the last one of a table. In a pipe it is whole.
     Rest(&'static str),
+    /// Goes on in the next line at the terminal's edge; the last one of a table. In a pipe it is one line.
+    Folded(&'static str),
 }
 
 /// A table.
@@ -31,7 +34,7 @@ pub(crate) struct Table {
 }
 
 /// A text that is harmless, and its style.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Cell {
     text: String,
     style: Style,
@@ -55,7 +58,7 @@ pub(crate) fn count(n: u64, style: Style) -> Cell {
 impl Column {
     fn title(self) -> &'static str {
         match self {
-            Column::Left(title) | Column::Right(title) | Column::Rest(title) => title,
+            Column::Left(title) | Column::Right(title) | Column::Rest(title) | Column::Folded(title) => title,
         }
     }
 }
@@ -84,10 +87,26 @@ impl Table {
         let widths = self.widths(out.columns());
         let head: Vec<Cell> = self.columns.iter().map(|column| styled(column.title(), colour::HEAD)).collect();
         for row in self.has_head.then_some(&head).into_iter().chain(&self.rows) {
-            let line = self.laid_out(row, &widths, out);
-            out.line(line.trim_end())?;
+            for row in self.folded(row, &widths) {
+                let line = self.laid_out(&row, &widths, out);
+                out.line(line.trim_end())?;
+            }
         }
         Ok(())
+    }
+
+    /// The row, and below it what of its last cell needs lines of its own.
+    fn folded<'c>(&self, row: &'c [Cell], widths: &[usize]) -> Vec<Cow<'c, [Cell]>> {
+        let (Some(Column::Folded(_)), Some((last, others)), Some(width)) =
+            (self.columns.last(), row.split_last(), widths.last())
+        else {
+            return vec![Cow::Borrowed(row)];
+        };
+        let lines = fold(&last.text, *width).into_iter().enumerate().map(|(at, text)| {
+            let beside = others.iter().map(|other| if at == 0 { other.clone() } else { cell("") });
+            beside.chain([Cell { text, style: last.style }]).collect::<Vec<Cell>>()
+        });
+        lines.map(Cow::Owned).collect()
     }
 
     fn widths(&self, edge: Option<usize>) -> Vec<usize> {
@@ -97,7 +116,7 @@ impl Table {
                 *width = (*width).max(cell.text.width());
             }
         }
-        if let (Some(edge), Some(Column::Rest(_))) = (edge, self.columns.last())
+        if let (Some(edge), Some(Column::Rest(_) | Column::Folded(_))) = (edge, self.columns.last())
             && let Some((rest, others)) = widths.split_last_mut()
         {
             let taken: usize = others.iter().map(|width| width + GAP).sum();
@@ -113,7 +132,9 @@ impl Table {
             let room = width.saturating_sub(text.width());
             let (before, after) = match column {
                 Column::Right(_) => (room, 0),
-                Column::Left(_) | Column::Rest(_) => (0, if at + 1 == widths.len() { 0 } else { room }),
+                Column::Left(_) | Column::Rest(_) | Column::Folded(_) => {
+                    (0, if at + 1 == widths.len() { 0 } else { room })
+                }
             };
             line.extend(std::iter::repeat_n(' ', if at == 0 { before } else { GAP + before }));
             line.push_str(&out.styled(cell.style, text));
@@ -121,6 +142,27 @@ impl Table {
         }
         line
     }
+}
+
+/// The text in lines of so many columns, broken between words where it can be.
+fn fold(text: &str, width: usize) -> Vec<String> {
+    let (mut lines, mut line) = (Vec::new(), String::new());
+    for word in text.split(' ') {
+        if !line.is_empty() && line.width() + 1 + word.width() > width {
+            lines.push(std::mem::take(&mut line));
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        for c in word.chars() {
+            if !line.is_empty() && line.width() + c.width().unwrap_or(0) > width {
+                lines.push(std::mem::take(&mut line));
+            }
+            line.push(c);
+        }
+    }
+    lines.push(line);
+    lines
 }
 
 /// The text within so many columns; what was cut off is marked.
@@ -150,6 +192,25 @@ mod tests {
         assert_eq!(cut("longer", 5), "long…");
         assert_eq!(cut("日本語です", 5), "日本…");
         assert!(cut("日本語です", 5).width() <= 5);
+    }
+
+    #[test]
+    fn a_text_is_folded_between_words_and_nothing_of_it_is_lost() {
+        assert_eq!(fold("set it to noeviction, by CONFIG SET", 12), ["set it to", "noeviction,", "by CONFIG", "SET"]);
+        assert_eq!(fold("abcdefgh ij", 4), ["abcd", "efgh", "ij"]);
+        assert_eq!(fold("日本語です", 4), ["日本", "語で", "す"]);
+        assert_eq!(fold("", 4), [""]);
+        let mut table = Table::new(&[Column::Left("CHECK"), Column::Folded("FOUND")]);
+        table.row([cell("memory"), cell("one two three four five")]);
+        let widths = table.widths(Some(20));
+        let lines: Vec<Vec<String>> = table
+            .folded(&table.rows[0], &widths)
+            .iter()
+            .map(|row| row.iter().map(|cell| cell.text.clone()).collect())
+            .collect();
+        assert_eq!(lines, [["memory", "one two"], ["", "three four"], ["", "five"]]);
+        let whole = table.widths(None);
+        assert_eq!(table.folded(&table.rows[0], &whole).len(), 1, "a pipe has no edge");
     }
 
     #[test]

@@ -67,6 +67,8 @@ pub struct QueueStats {
     pub sessions_lost_total: u64,
     /// Entries that were no jobs and were put aside since the queue was made.
     pub quarantined_total: u64,
+    /// Jobs that were in no place and were given back to work since the queue was made: see [`Client::repair`].
+    pub repaired_total: u64,
 }
 
 /// What happened to a queue lately, each second.
@@ -140,6 +142,7 @@ impl Client {
             deleted_total: total("deleted"),
             sessions_lost_total: total("sessions_lost"),
             quarantined_total: total("quarantined"),
+            repaired_total: total("repaired"),
         })
     }
 

@@ -117,7 +117,8 @@ pub struct JobInfo {
 pub struct JobFailure {
     /// When, by the store's clock.
     pub at: Option<Timestamp>,
-    /// What kind of failure: `retry` for a failed run, `crash` for a lost worker, a reason for a dead letter.
+    /// What kind of failure: `retry` for a failed run, `crash` for a lost worker, `repaired` for a record that was in no place, a reason
+    /// for a dead letter.
     pub code: String,
     /// The reason, of a dead letter.
     pub reason: Option<DeadReason>,

@@ -3,6 +3,7 @@
 mod connect;
 mod control;
 mod dead;
+mod diagnose;
 mod flush;
 mod forecast;
 mod handle;
@@ -26,6 +27,8 @@ use crate::store::{Shard, Store};
 pub use connect::{ClientBuilder, Durability};
 pub use control::{QueueRates, QueueStats};
 pub use dead::{DeadCursor, DeadLetter, DeadLetters, DeadListing, RedriveReport};
+pub(crate) use diagnose::Danger;
+pub use diagnose::{Damage, Diagnosis, Finding, Level, RepairReport};
 pub use forecast::Forecast;
 pub use handle::{CancelOutcome, JobHandle, JobStatus};
 pub use info::{JobFailure, JobInfo, JobState};

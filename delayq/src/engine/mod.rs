@@ -97,6 +97,11 @@ pub trait Engine: Send + Sync + 'static {
     /// the future may cost a marker, and whatever connection it used.
     fn wait<'a>(&'a self, keys: &'a [Vec<u8>], timeout: Duration) -> BoxFuture<'a, Result<Option<Marker>, Error>>;
 
+    /// Asks the server behind the store something, past the scripts: only a diagnosis does. `None` where there is no server.
+    fn command<'a>(&'a self, _parts: &'a [&'a [u8]]) -> BoxFuture<'a, Result<Option<Reply>, Error>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
     /// The same store over connections of its own, shared with nobody.
     fn dedicated(&self) -> Arc<dyn Engine>;
 

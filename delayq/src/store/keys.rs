@@ -122,6 +122,11 @@ impl Shard {
         keys.into()
     }
 
+    /// The keys of `probe`.
+    pub(super) fn probe(&self) -> KeySet {
+        ["hash", "set", "sorted"].iter().map(|kind| self.key(&format!("probe:{kind}"))).collect::<Vec<_>>().into()
+    }
+
     /// The keys of `enqueue`, with the due sets of these priorities.
     pub(super) fn enqueue(&self, priorities: &[u8]) -> KeySet {
         let mut keys: Vec<Vec<u8>> =

@@ -2,8 +2,10 @@
 
 mod keys;
 pub mod ops;
+mod rehearsal;
 mod reply;
 mod script;
+mod server;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +15,9 @@ use crate::error::{Error, ErrorKind};
 use crate::job::check_name;
 
 pub use keys::{Prefix, Shard};
+pub use rehearsal::Rehearsal;
 pub use script::{SCRIPTS, ScriptFile};
+pub use server::{Info, Told};
 
 use keys::KeySet;
 

@@ -37,6 +37,7 @@ macro_rules! scripts {
 }
 
 scripts! {
+    AUDIT = "audit" uses "base" "orphan" "shard";
     BEAT = "beat" uses "base" "arm" "shard";
     CANCEL = "cancel" uses "base" "record" "ends" "shard";
     CLAIM = "claim" uses "base" "record" "arm" "ends" "fence" "settle" "take" "shard";
@@ -52,9 +53,11 @@ scripts! {
     OPEN = "open" uses "base" "arm" "shard";
     PASS = "pass" uses "base" "arm" "shard";
     PAUSE = "pause" uses "base" "arm" "shard";
+    PROBE = "probe" uses "base";
     QUEUES = "queues" uses "base";
     RECONCILE = "reconcile" uses "base" "record" "arm" "ends" "fence" "shard";
     REGISTER = "register" uses "base";
+    REPAIR = "repair" uses "base" "record" "arm" "ends" "orphan" "shard";
     RESCHEDULE = "reschedule" uses "base" "record" "arm" "ends" "shard";
     RESCUE = "rescue" uses "base" "record" "arm" "ends" "shard";
     RUNNING_LIST = "running_list" uses "base" "shard";

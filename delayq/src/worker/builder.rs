@@ -17,7 +17,7 @@ use super::lane::Lane;
 use super::pump::Pump;
 use super::renew::{Renewed, Renewer};
 use super::slots::Slots;
-use super::{Hub, Solo, baton, shutdown};
+use super::{Hub, Solo, baton, check, shutdown};
 use crate::client::Client;
 use crate::error::{BoxError, Error, ErrorKind};
 use crate::job::{Data, JobContext, JobRequest, JobResult, JobType, Outcome};
@@ -53,6 +53,7 @@ pub struct Worker {
     stack: Stack,
     unknown: Unknown,
     name: Option<String>,
+    strict: bool,
 }
 
 impl Worker {
@@ -71,6 +72,7 @@ impl Worker {
             stack: Stack::default(),
             unknown: Unknown::default(),
             name: None,
+            strict: false,
         }
     }
 
@@ -127,6 +129,14 @@ impl Worker {
     /// the process's id unless said otherwise.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
+        self
+    }
+
+    /// Whether to refuse to start on a server that endangers jobs, instead of warning of it: one with another `maxmemory-policy`
+    /// than `noeviction`, one that is too old, a replica, or one that doesn't give this user the rights that are needed. What
+    /// the server doesn't tell is no danger. [`Client::diagnose`] looks at more.
+    pub fn strict(mut self, strict: bool) -> Self {
+        self.strict = strict;
         self
     }
 
@@ -197,7 +207,9 @@ impl Worker {
     ///
     /// # Errors
     /// It can't start as it was put together ([`Registry`](ErrorKind::Registry), [`Config`](ErrorKind::Config)), the queue is
-    /// of another layout ([`Unsupported`](ErrorKind::Unsupported)), or a layer failed to become ready.
+    /// of another layout ([`Unsupported`](ErrorKind::Unsupported)), a layer failed to become ready, or it is
+    /// [`strict`](Worker::strict) and its server endangers jobs ([`Unsupported`](ErrorKind::Unsupported),
+    /// [`Denied`](ErrorKind::Denied)).
     pub async fn run(self) -> Result<(), Error> {
         self.run_until(shutdown::signal()).await
     }
@@ -207,7 +219,22 @@ impl Worker {
     /// # Errors
     /// As for [`run`](Worker::run).
     pub async fn run_until<F: Future<Output = ()>>(self, stop: F) -> Result<(), Error> {
+        let (client, strict) = (self.client.clone(), self.strict);
         let Parts { hub, store, service, lanes, about } = self.prepare()?;
+        tokio::pin!(stop);
+        // Dropped with this future, and what is in it with it.
+        let mut looking = JoinSet::new();
+        // The rights and the server are the same for all queues.
+        if let Some(lane) = lanes.first() {
+            if strict {
+                tokio::select! {
+                    () = &mut stop => return Ok(()),
+                    checked = check::refuse(&client, &lane.shard) => checked?,
+                }
+            } else {
+                looking.spawn(check::warn(client, lane.shard.clone()));
+            }
+        }
         let about = Arc::new(about);
         let alarms = Alarms::start(lanes.len())
             .map_err(|error| Error::new(ErrorKind::Config, "the alarm thread can't be started").caused(error))?;
@@ -233,7 +260,6 @@ impl Worker {
             pumps.spawn(pump.run(stopping.clone()));
         }
         let renewer = Renewer::start(store, hub.lease, renewed)?;
-        tokio::pin!(stop);
         let mut result = Ok(());
         loop {
             tokio::select! {

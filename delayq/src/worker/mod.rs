@@ -8,6 +8,7 @@ mod baton;
 mod builder;
 #[cfg(feature = "testing")]
 mod by_hand;
+mod check;
 mod drain;
 mod execute;
 mod flight;

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use delayq::engine::Reply;
 use delayq::engine::redis::{marker, reply as read};
-use delayq::store::ops::{Claim, Claimed, DeadPage, DonePage, DuePage, NewJob, Options, Order, Settled, Verdict};
+use delayq::store::ops::{
+    Audited, Claim, Claimed, DeadPage, DonePage, DuePage, Look, NewJob, Options, Order, Repaired, Settled, Verdict,
+};
 use delayq::store::{Member, Prefix, Refusal, SessionId, Shard, Store};
 use delayq::{Client, DeadReason, Error, ErrorKind, JobHandle, JobId, JobQuery, JobState, JobType};
 use futures_util::FutureExt;
@@ -193,6 +195,14 @@ impl Asked {
             assert_eq!(names.len() + 1, self.parts.len());
         }
         self.ask("register", store.register(shard));
+        self.ask("probe", store.probe(shard));
+        if let Some(Audited::Page(page)) = self.ask("audit", store.audit(shard, Look::Records, b"", 5, &[SESSION])) {
+            assert_eq!(page.found.len() + 3, self.parts.len());
+        }
+        let ids = [ID.to_vec(), vec![8; 16]];
+        if let Some(Repaired::Each(mended)) = self.ask("repair", store.repair(shard, Look::Dead, &ids, &[SESSION])) {
+            assert_eq!(mended.len(), ids.len());
+        }
         if let Some(stats) = self.ask("stats", store.stats(shard)) {
             let _ = stats.orphans();
         }

@@ -431,6 +431,51 @@ impl Player {
         self.catalog("queues", vec![last, if limit == b"101" { text(1001) } else { limit }])
     }
 
+    fn probe(&mut self) -> Call {
+        let keys = ["probe:hash", "probe:set", "probe:sorted"].map(|name| self.shard.key(name)).to_vec();
+        Call { script: "probe", keys, args: Vec::new() }
+    }
+
+    /// A look for orphans, by one who knows the sessions that there are, mostly.
+    pub(crate) fn audit(&mut self, sessions: &[[u8; 16]]) -> Call {
+        let what = self.place();
+        let count = if self.dice.once_in(12) { self.dice.pick(&["0", "501", "x"]) } else { "500" };
+        let most = if self.dice.once_in(6) { 0 } else { 20_000 };
+        let mut call = self.call("audit", None, vec![what, text(0), text(count), text(most)]);
+        self.add_sessions(&mut call, sessions);
+        call
+    }
+
+    /// A repair of these and of any other job.
+    pub(crate) fn repair(&mut self, what: &[u8], found: &[Vec<u8>], sessions: &[[u8; 16]]) -> Call {
+        let mut ids: Vec<Vec<u8>> = found.iter().take(90).cloned().collect();
+        ids.push(self.job());
+        let count = if self.dice.once_in(12) { text(self.dice.pick(&["0", "101", "x"])) } else { text(ids.len()) };
+        let most = if self.dice.once_in(12) { 0 } else { 20_000 };
+        let mut call = self.call("repair", None, vec![what.to_vec(), text(most), count]);
+        call.args.append(&mut ids);
+        self.add_sessions(&mut call, sessions);
+        call
+    }
+
+    fn place(&mut self) -> Vec<u8> {
+        match self.dice.roll(20) {
+            0 => text("nowhere"),
+            1..4 => text("dead"),
+            4 => text("done"),
+            5..8 => text(self.dice.pick(&[5, 5, 0, 9])),
+            _ => text("records"),
+        }
+    }
+
+    fn add_sessions(&mut self, call: &mut Call, sessions: &[[u8; 16]]) {
+        let leaves_out = self.dice.once_in(10);
+        for session in sessions.iter().skip(usize::from(leaves_out)) {
+            call.args.push(session.to_vec());
+            call.keys.push(self.shard.held(session));
+        }
+    }
+
     pub(crate) fn pause(&mut self) -> Call {
         let on = u8::from(self.dice.once_in(4));
         self.call("pause", None, vec![text(on)])
@@ -455,7 +500,7 @@ impl Player {
 
     /// A call that shows something.
     fn of_shows(&mut self) -> Call {
-        match self.dice.roll(8) {
+        match self.dice.roll(9) {
             0 => self.done_list(),
             1 => self.running_list(),
             2 => self.workers(),
@@ -463,6 +508,7 @@ impl Player {
             4 => self.register(),
             5 => self.queues(),
             6 => self.dead_list(),
+            7 => self.probe(),
             _ => self.sessions(),
         }
     }

@@ -16,13 +16,14 @@ pub(crate) struct Broken {
 
 /// Keys by their names within the shard.
 fn any_key(player: &mut Player) -> String {
-    match player.dice.roll(27) {
+    match player.dice.roll(30) {
         0..3 => "jobs".to_owned(),
         3..7 => "stats".to_owned(),
         7..10 => "sessions".to_owned(),
         10..13 => held_key(player),
         13..18 => format!("due:{}", player.dice.pick(&[5, 5, 0, 9])),
-        24.. => "queues".to_owned(),
+        24..27 => "queues".to_owned(),
+        27.. => player.dice.pick(&["probe:hash", "probe:set", "probe:sorted"]).to_owned(),
         _ => player.dice.pick(&["wake", "dead", "error", "done", "unique", "tombs"]).to_owned(),
     }
 }
@@ -44,8 +45,8 @@ pub(crate) async fn break_key(pair: &Pair, player: &mut Player, call: u64) -> Br
         Value::Sorted(BTreeMap::from([(bytes.clone(), 5.0)])),
     );
     let wrong = match name.as_str() {
-        "jobs" | "stats" | "error" | "unique" => [Value::Text(bytes), set, sorted],
-        name if name.starts_with("held:") => [Value::Text(bytes), hash, sorted],
+        "jobs" | "stats" | "error" | "unique" | "probe:hash" => [Value::Text(bytes), set, sorted],
+        name if name.starts_with("held:") || name == "probe:set" => [Value::Text(bytes), hash, sorted],
         _ => [Value::Text(bytes), set, hash],
     };
     pair.write(&name, Some(&player.dice.pick(&wrong))).await;
@@ -104,7 +105,9 @@ pub(crate) async fn damage(pair: &Pair, player: &mut Player) {
                     }
                 }
             }
-            change_hash(pair, "jobs", |jobs| drop(jobs.insert(job, record))).await;
+            // Now and then a field whose name is no id.
+            let field = if player.dice.once_in(6) { player.dice.bytes(5) } else { job };
+            change_hash(pair, "jobs", |jobs| drop(jobs.insert(field, record))).await;
         }
         6..8 => {
             let name = held_key(player);
@@ -143,7 +146,7 @@ pub(crate) async fn damage(pair: &Pair, player: &mut Player) {
             ];
             let field = player.dice.pick(&fields);
             match player.dice.roll(4) {
-                0 => pair.write(player.dice.pick(&["stats", "unique", "due:5", "error", "tombs"]), None).await,
+                0 => pair.write(player.dice.pick(&["stats", "unique", "due:5", "due:5", "error", "tombs"]), None).await,
                 1 => change_hash(pair, "stats", |stats| drop(stats.remove(field.as_bytes()))).await,
                 2 => {
                     // A short entry makes a script stumble, one of an unknown job is void.

@@ -142,6 +142,27 @@ impl Side {
     }
 }
 
+impl Side {
+    async fn audit(&self, call: &Call) -> Outcome {
+        let (mut call, mut found) = (call.clone(), BTreeSet::new());
+        loop {
+            let parts = match self.run(&call).await {
+                Outcome::Answered(Reply::List(parts)) => parts,
+                other => return other,
+            };
+            let [code, Reply::Bytes(cursor), _, ids @ ..] = &parts[..] else {
+                return Outcome::Answered(Reply::List(parts));
+            };
+            found.extend(ids.iter().filter_map(|id| if let Reply::Bytes(id) = id { Some(id.clone()) } else { None }));
+            if cursor == b"0" {
+                let found = found.into_iter().map(Reply::Bytes);
+                return Outcome::Answered(Reply::List(std::iter::once(code.clone()).chain(found).collect()));
+            }
+            call.args[1].clone_from(cursor);
+        }
+    }
+}
+
 /// One queue on both engines.
 pub(crate) struct Pair {
     pub(crate) shard: Shard,
@@ -199,6 +220,11 @@ impl Pair {
     /// One call on both.
     pub(crate) async fn run(&self, call: &Call) -> (Outcome, Outcome) {
         tokio::join!(self.redis.run(call), self.embedded.run(call))
+    }
+
+    /// An audit on both, page after page: what they found, in order, since they go through the records in orders of their own.
+    pub(crate) async fn audit(&self, call: &Call) -> (Outcome, Outcome) {
+        tokio::join!(self.redis.audit(call), self.embedded.audit(call))
     }
 
     /// Several calls, which the embedded engine gets at once, so that it puts them into one transaction. Ends with the

@@ -10,6 +10,7 @@ use super::pair::{Call, ERRORS, Outcome};
 
 /// What answers must also have been about, beside their codes.
 const ALSO: &[(&str, &[&str])] = &[
+    ("audit", &["orphan"]),
     ("beat", &["timer", "no timer", "lost session"]),
     ("claim", &["o", "n", "c", "m", "job", "alone", "solo", "more", "timer"]),
     ("dead_delete", &["o", "n"]),
@@ -22,6 +23,7 @@ const ALSO: &[(&str, &[&str])] = &[
     ("queues", &["name", "next page"]),
     ("reconcile", &["missing"]),
     ("register", &["new", "known"]),
+    ("repair", &["g", "d", "r", "f", "n"]),
     ("rescue", &["given", "buried", "cancelled", "quarantined"]),
     ("running_list", &["job", "next page"]),
     ("sessions", &["lost session", "session"]),
@@ -126,7 +128,8 @@ fn look(call: &Call, parts: &[Reply], see: &mut impl FnMut(&str)) {
     };
     let some = |at: usize| matches!(&parts[at], Reply::Bytes(bytes) if !bytes.is_empty());
     match call.script {
-        "settle" | "dead_redrive" | "dead_delete" => letters(1),
+        "settle" | "dead_redrive" | "dead_delete" | "repair" => letters(1),
+        "audit" if parts.len() > 1 => see("orphan"),
         "claim" => {
             letters(6);
             let found = [(some(7), "job"), (some(7) && !call.args[5].is_empty(), "alone"), (some(5), "solo")];

@@ -6,7 +6,7 @@ use delayq::store::SCRIPTS;
 
 /// Locals that stand for a key, each with all forms that may be assigned to it.
 const ALIASES: &[(&str, &[&str])] = &[
-    ("key", &["K.due[", "pairs(due_key)", "pairs(adds)"]),
+    ("key", &["K.due[", "pairs(due_key)", "pairs(adds)", "ipairs(places)"]),
     // take: {key, how many} and {key, id}, both made of `key`.
     ("l[1]", &["leaving"]),
     ("d[1]", &["deferred"]),

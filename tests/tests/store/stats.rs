@@ -16,7 +16,7 @@ async fn s_an_empty_queue_is_all_zero(world: &World) {
     let stats = world.store.stats(&world.shard).await.unwrap();
     assert_eq!((stats.records, stats.waiting, stats.due, stats.running), (0, 0, 0, 0));
     assert_eq!((stats.dead, stats.done, stats.sessions, stats.paused, stats.head_ms), (0, 0, 0, false, None));
-    assert_eq!(stats.counters.len(), 15);
+    assert_eq!(stats.counters.len(), 16);
     assert!(stats.counters.values().all(|count| *count == 0));
     assert_eq!(world.dump().await.0.len(), 0, "looking leaves no key behind");
 }

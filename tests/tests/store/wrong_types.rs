@@ -2,7 +2,7 @@
 
 use delayq::engine::BoxFuture;
 use delayq::store::Member;
-use delayq::store::ops::{Claim, Verdict};
+use delayq::store::ops::{Claim, Look, Verdict};
 use delayq::{DeadReason, Error, ErrorKind};
 use delayq_tests::store_kit::{HOUR_MS, Hand, LONG, Run, Value, With, World, ask, id, job};
 
@@ -52,6 +52,9 @@ impl<'w> Scene<'w> {
         world.set_score("due:5", id(50), Some(6)).await;
         world.set_field("jobs", id(51), Some(b"damaged".to_vec())).await;
         world.set_score("due:5", id(51), Some(6)).await;
+        // In no place.
+        let record = world.field("jobs", id(43)).await;
+        world.set_field("jobs", id(52), record).await;
         // Both have something old to trim.
         world.set_score("tombs", id(60), Some(1)).await;
         world.set_score("done", id(4), Some(1)).await;
@@ -70,6 +73,12 @@ impl<'w> Scene<'w> {
             _ => Verdict::Bury { reason: DeadReason::Buried, error: "e".to_owned() },
         };
         self.runs.iter().zip(letters.chars()).map(|(run, letter)| (run.member, verdict(letter))).collect()
+    }
+
+    async fn repair(&self, look: Look, n: u64) -> Result<(), Error> {
+        let (store, shard) = (&self.world.store, &self.world.shard);
+        let sessions: Vec<_> = store.sessions(shard).await?.iter().map(|session| session.id).collect();
+        store.repair(shard, look, &[id(n).to_vec()], &sessions).await.map(drop)
     }
 
     async fn settle(&mut self, letters: &str) -> Result<(), Error> {
@@ -129,6 +138,8 @@ const CALLS: &[(&str, Call)] = &[
             s.world.store.reconcile(&s.world.shard, &s.hand.id, seq, &[known]).await.map(drop)
         })
     }),
+    ("repair a record", |s| Box::pin(s.repair(Look::Records, 52))),
+    ("repair an entry", |s| Box::pin(s.repair(Look::Due(5), 50))),
     ("reschedule", |s| Box::pin(async { s.world.store.reschedule(&s.world.shard, &id(43), "+5").await.map(drop) })),
     ("rescue", |s| Box::pin(async { s.world.store.rescue(&s.world.shard, &s.lost.id, 500).await.map(drop) })),
     ("rescue on", |s| Box::pin(async { s.world.store.rescue(&s.world.shard, &s.drained.id, 500).await.map(drop) })),

@@ -1,5 +1,7 @@
 //! The commands that the scripts use, as Redis answers them. What no script says is refused, not guessed.
 
+mod scan;
+
 use rusqlite::{CachedStatement, OptionalExtension, params};
 
 use super::failure::Fault;
@@ -15,6 +17,8 @@ pub(super) enum Answer {
     Bytes(Vec<u8>),
     List(Vec<Option<Vec<u8>>>),
     Flags(Vec<bool>),
+    /// Where to go on, and what was found up to there.
+    Page(Vec<u8>, Vec<Vec<u8>>),
 }
 
 type Args<'a> = &'a [Word];
@@ -28,6 +32,7 @@ const COMMANDS: &[(&str, usize, Command)] = &[
     ("HINCRBY", 2, hincrby),
     ("HLEN", 0, |space, key, _| size(space, key, Kind::Hash)),
     ("HMGET", 1, hmget),
+    ("HSCAN", 3, scan::hscan),
     ("HSET", 2, hset),
     ("SADD", 1, sadd),
     ("SCARD", 0, |space, key, _| size(space, key, Kind::Set)),

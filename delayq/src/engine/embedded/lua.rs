@@ -153,6 +153,11 @@ fn to_lua(lua: &Lua, answer: Answer) -> mlua::Result<Value> {
             Some(bytes) => Either::Left(BString::from(bytes)),
             None => Either::Right(false),
         }))?),
+        Answer::Page(cursor, parts) => {
+            let parts = lua.create_sequence_from(parts.into_iter().map(BString::from))?;
+            let cursor = lua.create_string(cursor)?;
+            Value::Table(lua.create_sequence_from([Value::String(cursor), Value::Table(parts)])?)
+        }
         Answer::Flags(flags) => {
             Value::Table(lua.create_sequence_from(flags.into_iter().map(|is| f64::from(u8::from(is))))?)
         }

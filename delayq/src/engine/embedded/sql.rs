@@ -30,6 +30,7 @@ statements! {
     HASH_ADD = "INSERT OR IGNORE INTO hashes (k, f, v) VALUES (?1, ?2, ?3)";
     HASH_SET = "UPDATE hashes SET v = ?3 WHERE k = ?1 AND f = ?2";
     HASH_DROP = "DELETE FROM hashes WHERE k = ?1 AND f = ?2";
+    HASH_FROM = "SELECT f, v FROM hashes WHERE k = ?1 AND f >= ?2 ORDER BY f";
     HASH_ALL = "SELECT f, v FROM hashes WHERE k = ?1";
     HASH_CLEAR = "DELETE FROM hashes WHERE k = ?1";
 

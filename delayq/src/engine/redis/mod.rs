@@ -232,6 +232,21 @@ impl Engine for RedisEngine {
         Box::pin(self.pop(keys, timeout))
     }
 
+    fn command<'a>(&'a self, parts: &'a [&'a [u8]]) -> BoxFuture<'a, Result<Option<Reply>, Error>> {
+        Box::pin(async move {
+            let mut live = self.connection().await?;
+            let mut command = Cmd::new();
+            for part in parts {
+                command.arg(*part);
+            }
+            let name = String::from_utf8_lossy(parts.first().copied().unwrap_or_default());
+            match self.send(&mut live, &command).await {
+                Ok(value) => Ok(Some(reply(value))),
+                Err(error) => Err(self.target.call_failure(&name, &error)),
+            }
+        })
+    }
+
     fn dedicated(&self) -> Arc<dyn Engine> {
         Arc::new(RedisEngine::lazy(self.target.clone(), self.target.settings.pool_size))
     }
@@ -275,7 +290,12 @@ pub fn reply(value: Value) -> Reply {
         Value::Array(parts) | Value::Set(parts) => Reply::List(parts.into_iter().map(reply).collect()),
         Value::Double(n) => Reply::Bytes(n.to_string().into_bytes()),
         Value::Boolean(b) => Reply::Int(i64::from(b)),
-        // Nothing else comes from a script over RESP2.
+        // Over RESP3 INFO is a text of its own kind, and a setting a map.
+        Value::VerbatimString { text, .. } => Reply::Bytes(text.into_bytes()),
+        Value::Map(pairs) => {
+            Reply::List(pairs.into_iter().flat_map(|(name, value)| [reply(name), reply(value)]).collect())
+        }
+        // Nothing else comes from a script.
         _ => Reply::Nil,
     }
 }

@@ -1,5 +1,6 @@
 //! The operations, one script a file.
 
+mod audit;
 mod beat;
 mod cancel;
 mod claim;
@@ -15,9 +16,11 @@ mod inspect;
 mod open;
 mod pass;
 mod pause;
+mod probe;
 mod queues;
 mod reconcile;
 mod register;
+mod repair;
 mod reschedule;
 mod rescue;
 mod running_list;
@@ -26,6 +29,7 @@ mod settle;
 mod stats;
 mod workers;
 
+pub use audit::{AuditPage, Audited, Look};
 pub use beat::Beat;
 pub use cancel::Cancelled;
 pub use claim::{Claim, Claimed, Taken};
@@ -38,6 +42,7 @@ pub use enqueue::{NewJob, Options, Sent};
 pub use forecast::DueBy;
 pub use inspect::{End, Found, Place};
 pub use reconcile::Reconciled;
+pub use repair::{Mended, Repaired};
 pub use reschedule::Rescheduled;
 pub use rescue::Rescue;
 pub use running_list::RunningRow;
