@@ -104,6 +104,8 @@ pub(crate) async fn run(session: &mut Session, options: Options) -> Outcome {
         session.out.json_line(&View::of(&diagnosis, options.repair.then_some(&repairs)))?;
     } else {
         table(&mut session.out, &diagnosis.findings)?;
+        // What is said of it on standard error comes after it.
+        session.out.flush()?;
         if queues.is_empty() {
             remark("no queue was used yet under this prefix");
         }

@@ -24,7 +24,9 @@ impl Client {
     /// # Errors
     /// The store doesn't answer, or can't be worked with at the moment.
     pub(crate) async fn dangers(&self, shard: &Shard) -> Result<Vec<Danger>, Error> {
-        let (info, probed) = join(self.store().info(), self.store().probe(shard)).await;
+        // Over a connection of its own: what users ask meanwhile finds the pool as it would be without a worker.
+        let store = self.store().in_order();
+        let (info, probed) = join(store.info(), store.probe(shard)).await;
         let mut dangers = Vec::new();
         if let Told::Answer(info) = info? {
             let found = [server::version(&info), Some(memory::policy(&info)), replication::role(&info)];
