@@ -15,7 +15,7 @@ use crate::top::samples::{
 };
 
 /// Sizes from more than anybody has down to nothing.
-const SIZES: [(u16, u16); 9] = [(200, 60), (120, 40), (80, 24), (60, 15), (40, 10), (20, 6), (9, 3), (3, 2), (1, 1)];
+const SIZES: [(u16, u16); 8] = [(132, 40), (80, 24), (60, 15), (40, 10), (20, 6), (9, 3), (3, 2), (1, 1)];
 
 fn drawn(app: &App, width: u16, height: u16) -> Buffer {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
