@@ -24,8 +24,9 @@ async fn pair() -> (RedisServer, RedisServer) {
     let primary = RedisServer::start_with(&["--repl-diskless-sync-delay", "0"]).unwrap();
     let of = format!("127.0.0.1 {}", primary.port());
     let replica = RedisServer::start_with(&["--replicaof", &of]).unwrap();
-    eventually("the replica is in sync", || async {
-        replica.command(&["INFO", "replication"]).unwrap().contains("master_link_status:up").then_some(())
+    // The primary counts it only once it has confirmed something, up to a second after the link is up.
+    eventually("the replica confirms", || async {
+        primary.command(&["WAIT", "1", "100"]).unwrap().starts_with(":1").then_some(())
     })
     .await;
     (primary, replica)
@@ -38,7 +39,7 @@ fn signal(server: &RedisServer, signal: &str) {
 }
 
 async fn client(server: &RedisServer, durability: Durability) -> Client {
-    let builder = Client::builder().durability(durability).send_deadline(Duration::from_millis(500));
+    let builder = Client::builder().durability(durability).send_deadline(Duration::from_secs(1));
     builder.connect(&server.url()).await.unwrap()
 }
 
@@ -47,7 +48,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 #[tokio::test]
 async fn what_a_replica_confirmed_outlives_the_primary() {
     let (mut primary, replica) = pair().await;
-    let client = client(&primary, Durability::wait(1)).await;
+    let client = Client::builder().durability(Durability::wait(1)).connect(&primary.url()).await.unwrap();
     let sends = (0..500).map(|n| client.schedule(HOUR).send(pass(n)));
     let sent = futures_util::future::join_all(sends).await;
     primary.kill();
