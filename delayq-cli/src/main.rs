@@ -9,6 +9,7 @@ mod connect;
 mod failure;
 mod filter;
 mod find;
+mod new_job;
 mod output;
 mod progress;
 mod serve;

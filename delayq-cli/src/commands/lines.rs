@@ -9,17 +9,16 @@ use std::path::Path;
 use delayq::{AnyJob, Client, Error, ErrorKind, JobHandle, JobId, RawJob};
 use futures_util::{Stream, StreamExt, stream};
 use serde::de::IgnoredAny;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
 use super::Session;
 use super::enqueue::noted;
 use crate::failure::{self, Failure, Outcome};
-use crate::output::json::from_base64;
+use crate::new_job::{Fields, present};
 use crate::output::{Out, remark};
 use crate::progress::Progress;
-use crate::time;
 
 /// How many lines go together.
 const BATCH_LINES: usize = 1000;
@@ -65,11 +64,6 @@ struct Line<'a> {
     #[serde(default)]
     #[allow(dead_code)]
     dead: Option<IgnoredAny>,
-}
-
-/// `null` is a payload too.
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
-    <&RawValue>::deserialize(deserializer).map(Some)
 }
 
 /// A line that was read: its number, and what it says.
@@ -298,39 +292,23 @@ fn next_line(reader: &mut impl BufRead, text: &mut Vec<u8>) -> io::Result<Option
 /// The job that a line is, and its queue.
 fn job_of(line: &[u8], queue: &str) -> Result<(String, RawJob), String> {
     let line: Line<'_> = serde_json::from_slice(line).map_err(|error| at_column(&error))?;
-    let payload = match (line.payload, line.payload_base64) {
-        (Some(json), None) => json.get().as_bytes().to_vec(),
-        (None, Some(text)) => from_base64(&text).map_err(|error| format!("payload_base64 is no base64: {error}"))?,
-        (Some(_), Some(_)) => return Err("it has both payload and payload_base64: which one?".to_owned()),
-        (None, None) => return Err("it has no payload: give {} if there is nothing to say".to_owned()),
+    let fields = Fields {
+        name: line.name.into_owned(),
+        version: line.version,
+        payload: line.payload,
+        payload_base64: line.payload_base64.as_deref(),
+        delay: line.delay.as_deref(),
+        at: line.at.as_deref(),
+        priority: line.priority,
+        max_retries: line.max_retries,
+        unique: line.unique,
+        expires_in: line.expires_in.as_deref(),
+        retain_for: line.retain_for.as_deref(),
+        trace_parent: line.trace_parent,
     };
-    let mut job = RawJob::new(line.name.into_owned(), line.version, payload);
-    match (line.delay, line.at) {
-        (Some(_), Some(_)) => return Err("it has both in and at: which one?".to_owned()),
-        (Some(delay), None) => job = job.at(time::duration(&delay)?),
-        (None, Some(at)) => job = job.at(time::instant(&at)?),
-        (None, None) => {}
-    }
+    let mut job = fields.job()?;
     if let Some(id) = line.id {
         job = job.id(id.parse::<JobId>().map_err(|error| error.to_string())?);
-    }
-    if let Some(priority) = line.priority {
-        job = job.priority(priority);
-    }
-    if let Some(retries) = line.max_retries {
-        job = job.max_retries(retries);
-    }
-    if let Some(key) = line.unique {
-        job = job.unique(key);
-    }
-    if let Some(after_due) = line.expires_in {
-        job = job.expires_in(time::duration(&after_due)?);
-    }
-    if let Some(after_done) = line.retain_for {
-        job = job.retain_for(time::duration(&after_done)?);
-    }
-    if let Some(parent) = line.trace_parent {
-        job = job.trace_parent(parent);
     }
     Ok((line.queue.map_or_else(|| queue.to_owned(), Cow::into_owned), job))
 }

@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use delayq::{AnyJob, CancelOutcome, Client, Error, JobHandle, JobId, JobInfo, JobQuery, JobState, JobStatus, RawJob};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -18,7 +18,8 @@ use super::problem::Problem;
 use super::queues;
 use super::roles::Caller;
 use crate::find;
-use crate::output::json::{JobView, from_base64, instant};
+use crate::new_job::{Fields, present};
+use crate::output::json::{JobView, instant};
 use crate::time;
 
 /// How many jobs a page has unless the query says so.
@@ -44,11 +45,6 @@ struct NewJob<'a> {
     expires_in: Option<String>,
     retain_for: Option<String>,
     trace_parent: Option<String>,
-}
-
-/// `null` is a payload too.
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
-    <&RawValue>::deserialize(deserializer).map(Some)
 }
 
 /// A job that can be sent, and what is said of it afterwards.
@@ -176,42 +172,26 @@ async fn send(client: &Client, jobs: Vec<Ready>) -> Answers {
 }
 
 fn made(new: NewJob<'_>) -> Result<Ready, String> {
-    let payload = match (new.payload, &new.payload_base64) {
-        (Some(json), None) => json.get().as_bytes().to_vec(),
-        (None, Some(text)) => from_base64(text).map_err(|error| format!("payload_base64 is no base64: {error}"))?,
-        (Some(_), Some(_)) => return Err("it has both payload and payload_base64: which one?".to_owned()),
-        (None, None) => return Err("it has no payload: give {} if there is nothing to say".to_owned()),
-    };
     // The id is there before anything is sent, so that an answer that isn't sure can name it.
     let id = match new.id {
         Some(text) => text.parse().map_err(|error: delayq::InvalidJobId| error.to_string())?,
         None => JobId::new(),
     };
-    let mut job = RawJob::new(new.name.clone(), new.version, payload).id(id);
-    match (new.delay, new.at) {
-        (Some(_), Some(_)) => return Err("it has both in and at: which one?".to_owned()),
-        (Some(delay), None) => job = job.at(time::duration(&delay)?),
-        (None, Some(at)) => job = job.at(time::instant(&at)?),
-        (None, None) => {}
-    }
-    if let Some(priority) = new.priority {
-        job = job.priority(priority);
-    }
-    if let Some(retries) = new.max_retries {
-        job = job.max_retries(retries);
-    }
-    if let Some(key) = new.unique {
-        job = job.unique(key);
-    }
-    if let Some(after_due) = new.expires_in {
-        job = job.expires_in(time::duration(&after_due)?);
-    }
-    if let Some(after_done) = new.retain_for {
-        job = job.retain_for(time::duration(&after_done)?);
-    }
-    if let Some(parent) = new.trace_parent {
-        job = job.trace_parent(parent);
-    }
+    let fields = Fields {
+        name: new.name.clone(),
+        version: new.version,
+        payload: new.payload,
+        payload_base64: new.payload_base64.as_deref(),
+        delay: new.delay.as_deref(),
+        at: new.at.as_deref(),
+        priority: new.priority,
+        max_retries: new.max_retries,
+        unique: new.unique,
+        expires_in: new.expires_in.as_deref(),
+        retain_for: new.retain_for.as_deref(),
+        trace_parent: new.trace_parent,
+    };
+    let job = fields.job()?.id(id);
     Ok(Ready { queue: new.queue.unwrap_or_else(|| "default".to_owned()), id, name: new.name, job })
 }
 
