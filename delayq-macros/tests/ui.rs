@@ -2,5 +2,5 @@
 
 #[test]
 fn fail() {
-    trybuild::TestCases::new().compile_fail("tests/ui/fail/*.rs");
+    trybuild::TestCases::new().compile_fail("ui/fail/*.rs");
 }

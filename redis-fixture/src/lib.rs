@@ -199,11 +199,11 @@ impl RedisServer {
     /// Sends one command over a connection of its own, and gives the raw answer.
     ///
     /// # Errors
-    /// The server can't be reached or doesn't answer within 5 s.
+    /// The server can't be reached or doesn't answer within 20 s.
     pub fn command(&self, parts: &[&str]) -> io::Result<String> {
         let mut stream =
             TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, self.port)), Duration::from_secs(1))?;
-        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        stream.set_read_timeout(Some(Duration::from_secs(20)))?;
         let mut request = Vec::new();
         if let Some(password) = &self.password {
             write_command(&mut request, &["AUTH", password])?;
@@ -261,8 +261,14 @@ impl Drop for RedisServer {
     }
 }
 
+/// A port that nobody listens on, below those that the system gives to outgoing connections: while a server is down, one of these
+/// could take its port away.
 fn free_port() -> io::Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+    let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+    (0..100)
+        .map(|_| fastrand::u16(10_000..32_000))
+        .find(is_free)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::AddrInUse, "100 ports between 10000 and 32000 were in use"))
 }
 
 fn write_command(out: &mut Vec<u8>, parts: &[&str]) -> io::Result<()> {
