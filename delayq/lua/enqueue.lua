@@ -157,11 +157,18 @@ call('HSET', K.jobs, unpack(fields))
 for key, list in pairs(adds) do call('ZADD', key, unpack(list)) end
 
 if not s[1] then call('HSET', K.stats, 'schema', schema, 'shards', shards) end
-local known, wanted = s[3] or '', ''
-for p = 0, 9 do
-  if string.find(known, p, 1, true) or adds[due_key[num(p)]] then wanted = wanted .. p end
+local known, is_new = s[3] or '', false
+for i = 1, #priorities do
+  local p = sub(priorities, i, i)
+  is_new = is_new or (adds[due_key[p]] and not string.find(known, p, 1, true))
 end
-if wanted ~= known then call('HSET', K.stats, 'priorities', wanted) end
+if is_new then
+  local wanted = ''
+  for p = 0, 9 do
+    if string.find(known, p, 1, true) or adds[due_key[num(p)]] then wanted = wanted .. p end
+  end
+  call('HSET', K.stats, 'priorities', wanted)
+end
 if large then call('HSET', K.stats, 'large', 1) end
 call('HINCRBY', K.stats, 'enqueued', created)
 arm(K, head)

@@ -15,6 +15,8 @@ mod room;
 mod runtimes;
 #[path = "embedded/scripts.rs"]
 mod scripts;
+#[path = "embedded/shared.rs"]
+mod shared;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -63,7 +63,7 @@ async fn tables_of_another_release_are_left_alone() {
     eventually("the file's closing", || async { (!base.beside("-wal").exists()).then_some(()) }).await;
     base.look().execute_batch("PRAGMA user_version = 99").unwrap();
     assert_told(&refused(&base.path()).await, ErrorKind::Unsupported, &base.path(), "form 99");
-    base.look().execute_batch("PRAGMA user_version = 1").unwrap();
+    base.look().execute_batch("PRAGMA user_version = 2").unwrap();
     assert_eq!(base.client().await.stats("cargo").await.unwrap().waiting, 1);
 }
 

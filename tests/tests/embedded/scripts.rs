@@ -74,6 +74,39 @@ async fn a_script_that_fails_midway_did_nothing_in_a_file() {
 }
 
 #[tokio::test]
+async fn arguments_are_strings_or_numbers_in_full() {
+    static PUTS: Script = Script::new(
+        "test_puts",
+        "redis.call('HSET', KEYS[1], 'whole', 1700000000000001, 'part', 0.1, 'text', '1.7e+15', 'small', -3)
+         return redis.call('HMGET', KEYS[1], 'whole', 'part', 'text', 'small', 'none')",
+    );
+    let engine = EmbeddedEngine::connect("sqlite::memory:", Clock::system()).await.unwrap();
+    let key = [b"hash".to_vec()];
+    let bytes = |text: &str| Reply::Bytes(text.as_bytes().to_vec());
+    let expected = vec![bytes("1700000000000001"), bytes("0.1"), bytes("1.7e+15"), bytes("-3"), Reply::Nil];
+    assert_eq!(engine.run(&PUTS, &key, &[]).await.unwrap(), Reply::List(expected));
+    static NIL_LAST: Script = Script::new("test_nil_last", "return redis.call('HDEL', KEYS[1], 'whole', nil)");
+    static NIL_BETWEEN: Script = Script::new("test_nil_between", "return redis.call('HDEL', KEYS[1], nil, 'whole')");
+    static BOOLEAN: Script = Script::new("test_boolean", "return redis.call('HDEL', KEYS[1], 'whole', true)");
+    static TABLE: Script = Script::new("test_table", "return redis.call('HDEL', KEYS[1], 'whole', {})");
+    for script in [&NIL_LAST, &NIL_BETWEEN, &BOOLEAN, &TABLE] {
+        let error = engine.run(script, &key, &[]).await.unwrap_err();
+        assert!(error.to_string().contains("arguments must be strings or integers"), "{}: {error}", script.name);
+    }
+    static LISTS: Script =
+        Script::new("test_lists", "return { { 'a', '' }, { 'b', 12 }, { '12', '-' }, { 'c', false, 'd' }, {} }");
+    let list = |parts: &[Reply]| Reply::List(parts.to_vec());
+    let expected = [
+        list(&[bytes("a"), bytes("")]),
+        list(&[bytes("b"), Reply::Int(12)]),
+        list(&[bytes("12"), bytes("-")]),
+        list(&[bytes("c"), Reply::Nil, bytes("d")]),
+        list(&[]),
+    ];
+    assert_eq!(engine.run(&LISTS, &key, &[]).await.unwrap(), list(&expected));
+}
+
+#[tokio::test]
 async fn an_operation_that_meets_a_wrong_type_did_nothing() {
     let world = World::in_file().await;
     world.create(&[job(1)]).await;

@@ -1,25 +1,34 @@
 //! The scripts, run in process: the same files that Redis gets.
 
 use std::collections::HashMap;
-use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mlua::state::{GcIncParams, GcMode};
-use mlua::{BString, BorrowedBytes, Either, Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
+use mlua::{BString, Either, Function, IntoLua, Lua, LuaOptions, StdLib, Table, Value};
 
 use super::commands::{self, Answer};
 use super::failure::Fault;
 use super::keyspace::Keyspace;
 use crate::engine::{Reply, Script};
 
-/// How much Lua's memory grows until it is tidied up, in percent: scripts leave a lot behind and hold on to little.
-const GC_PAUSE: std::os::raw::c_int = 400;
+/// How much Lua's memory grows until it is tidied up, in percent. Scripts leave a lot behind and hold on to little, but what
+/// they leave must not lie about for long: Lua looks at few bytes of a long string to tell it from others, so that records
+/// of one kind stand in one line, and each new one is compared with all of them.
+const GC_PAUSE: std::os::raw::c_int = 200;
+
+/// What makes `redis.call`: it hands over one list, which is read in place, where each word by itself would be held fast first.
+const CALL: &str = "local run, count = ..., select return function(...) return run(count('#', ...), { ... }) end";
 
 /// An interpreter on a keyspace.
 pub(super) struct Interpreter {
     lua: Lua,
     space: Arc<Mutex<Keyspace>>,
     compiled: HashMap<&'static str, Function>,
+}
+
+/// A fault, to be raised in Lua.
+fn carried(fault: Fault) -> mlua::Error {
+    mlua::Error::external(Carried(Mutex::new(Some(fault))))
 }
 
 fn lua_fault(error: &mlua::Error) -> Fault {
@@ -52,16 +61,13 @@ impl Interpreter {
             lua.gc_set_mode(GcMode::Incremental(GcIncParams::default().pause(GC_PAUSE)));
             let redis = lua.create_table()?;
             let used = space.clone();
-            redis.set(
-                "call",
-                lua.create_function(move |lua, words: MultiValue| {
-                    let words = words.into_iter().map(word).collect::<mlua::Result<Vec<_>>>()?;
-                    let mut space = used.lock().unwrap_or_else(PoisonError::into_inner);
-                    let answer = commands::run(&mut space, &words)
-                        .map_err(|fault| mlua::Error::external(Carried(Mutex::new(Some(fault)))))?;
-                    to_lua(lua, answer)
-                })?,
-            )?;
+            let run = lua.create_function(move |lua, (count, list): (usize, Table)| {
+                let words = words(count, &list)?;
+                let mut space = used.lock().unwrap_or_else(PoisonError::into_inner);
+                let answer = commands::run(&mut space, &words).map_err(carried)?;
+                to_lua(lua, answer)
+            })?;
+            redis.set("call", lua.load(CALL).set_name("redis.call").call::<Function>(run)?)?;
             redis.set(
                 "error_reply",
                 lua.create_function(|lua, text: mlua::LuaString| {
@@ -107,40 +113,55 @@ impl Interpreter {
         };
         let globals = self.lua.globals();
         for (name, values) in [("KEYS", keys), ("ARGV", args)] {
-            let list = self.lua.create_sequence_from(values.iter().map(|value| BString::from(value.as_slice())))?;
+            let list = self.lua.create_sequence_from(values.iter().map(|value| lent(value)))?;
             globals.raw_set(name, list)?;
         }
         function.call(())
     }
 }
 
-/// An argument of a command: where it stands in Lua, or made for it.
-pub(super) enum Word {
-    Lent(BorrowedBytes),
-    Made(String),
+/// Bytes that become a string of Lua's.
+struct Lent<'a>(&'a [u8]);
+
+impl IntoLua for Lent<'_> {
+    fn into_lua(self, lua: &Lua) -> mlua::Result<Value> {
+        Ok(Value::String(lua.create_string(self.0)?))
+    }
 }
 
-impl Deref for Word {
-    type Target = [u8];
+/// The same by the shorter way that there is for text.
+fn lent(bytes: &[u8]) -> Either<&str, Lent<'_>> {
+    std::str::from_utf8(bytes).map_or(Either::Right(Lent(bytes)), Either::Left)
+}
 
-    fn deref(&self) -> &[u8] {
-        match self {
-            Word::Lent(bytes) => bytes,
-            Word::Made(text) => text.as_bytes(),
+/// The words of a command, as Redis takes them: a number in full.
+fn words(count: usize, list: &Table) -> mlua::Result<Vec<Vec<u8>>> {
+    let refused = || carried(Fault::said("ERR Lua redis lib command arguments must be strings or integers"));
+    let mut words = Vec::with_capacity(count);
+    for word in list.sequence_values::<BString>() {
+        words.push(Vec::from(word.map_err(|_| refused())?));
+    }
+    // A nil ends the list.
+    if words.len() != count {
+        return Err(refused());
+    }
+    for (at, word) in words.iter_mut().enumerate() {
+        if !is_of_number(word) || word.iter().all(u8::is_ascii_digit) {
+            continue;
+        }
+        // Lua rounds to 14 digits where it writes a number that has a fraction or more digits than these.
+        match list.raw_get::<Value>(at + 1)? {
+            Value::Integer(n) => *word = n.to_string().into_bytes(),
+            Value::Number(n) => *word = n.to_string().into_bytes(),
+            _ => {}
         }
     }
+    Ok(words)
 }
 
-/// An argument of a command, as Redis takes it: a number without a fraction in full.
-fn word(value: Value) -> mlua::Result<Word> {
-    match value {
-        Value::String(text) => Ok(Word::Lent(text.as_bytes())),
-        Value::Integer(n) => Ok(Word::Made(n.to_string())),
-        Value::Number(n) => Ok(Word::Made(n.to_string())),
-        _ => Err(mlua::Error::external(Carried(Mutex::new(Some(Fault::said(
-            "ERR Lua redis lib command arguments must be strings or integers",
-        )))))),
-    }
+/// Whether Lua may have written this text for a number.
+fn is_of_number(text: &[u8]) -> bool {
+    text.len() <= 24 && text.iter().all(|byte| byte.is_ascii_digit() || b"+-.einfa".contains(byte))
 }
 
 fn to_lua(lua: &Lua, answer: Answer) -> mlua::Result<Value> {
@@ -149,8 +170,8 @@ fn to_lua(lua: &Lua, answer: Answer) -> mlua::Result<Value> {
         // Lua has one kind of number, which holds every count and clock exactly.
         Answer::Int(n) => Value::Number(n as f64),
         Answer::Bytes(bytes) => Value::String(lua.create_string(bytes)?),
-        Answer::List(parts) => Value::Table(lua.create_sequence_from(parts.into_iter().map(|part| match part {
-            Some(bytes) => Either::Left(BString::from(bytes)),
+        Answer::List(parts) => Value::Table(lua.create_sequence_from(parts.iter().map(|part| match part {
+            Some(bytes) => Either::Left(lent(bytes)),
             None => Either::Right(false),
         }))?),
         Answer::Page(cursor, parts) => {
@@ -178,13 +199,19 @@ fn reply(value: &Value) -> Result<Reply, Fault> {
 }
 
 fn parts(list: &Table) -> Result<Vec<Reply>, Fault> {
-    let mut parts = Vec::new();
-    for at in 1.. {
-        match list.raw_get::<Value>(at) {
-            Ok(Value::Nil) => break,
-            Ok(part) => parts.push(reply(&part)?),
-            Err(error) => return Err(Fault::Lua(error.to_string())),
-        }
+    if let Some(texts) = texts(list) {
+        return Ok(texts);
     }
-    Ok(parts)
+    let part = |part: mlua::Result<Value>| reply(&part.map_err(|error| Fault::Lua(error.to_string()))?);
+    list.sequence_values::<Value>().map(part).collect()
+}
+
+/// A list of nothing but strings, read in place.
+fn texts(list: &Table) -> Option<Vec<Reply>> {
+    let text = |text: mlua::Result<BString>| {
+        let text = text.ok()?;
+        // A number would come as a string too.
+        (!is_of_number(&text)).then(|| Reply::Bytes(text.into()))
+    };
+    list.sequence_values::<BString>().map(text).collect()
 }

@@ -5,11 +5,17 @@
 
 mod commands;
 mod failure;
+mod hashes;
 mod keyspace;
 mod lua;
+mod opening;
 mod place;
 mod raw;
+mod sets;
+mod small;
+mod sorted;
 mod sql;
+mod tables;
 mod wake;
 
 use std::fmt;
@@ -382,7 +388,7 @@ fn pop(space: &mut Keyspace, keys: &[Vec<u8>]) -> Result<Option<Marker>, Fault> 
     for key in keys {
         let slot = space.typed(key, Kind::Sorted)?;
         space.wait_for(slot);
-        if let Some(due) = commands::pop_first(space, slot)? {
+        if let Some(due) = sorted::pop_first(space, slot)? {
             return Ok(Some(Marker { key: key.clone(), due_ms: due.max(0.0) as u64 }));
         }
     }

@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rusqlite::params;
-
 use super::failure::Fault;
 use super::keyspace::{Keyspace, Kind};
-use super::{Done, EmbeddedEngine, Work, sql};
+use super::small::Elements;
+use super::{Done, EmbeddedEngine, Work, hashes, sets, sorted, sql};
 use crate::error::Error;
 
 /// What a key holds.
@@ -118,20 +117,28 @@ fn names(space: &mut Keyspace, prefix: &[u8]) -> Result<Vec<Vec<u8>>, Fault> {
 fn read(space: &mut Keyspace, key: &[u8]) -> Result<Option<Stored>, Fault> {
     let slot = space.slot(key)?;
     let id = space.id(slot);
+    let kind = space.kind(slot);
+    if let Some(small) = space.small(slot) {
+        return Ok(match (kind, small.elements.clone()) {
+            (Kind::Hash, Elements::Hash(fields)) => Some(Stored::Hash(fields)),
+            (Kind::Text, Elements::Hash(fields)) => Some(Stored::Text(fields.into_values().next().unwrap_or_default())),
+            (Kind::Set, Elements::Set(members)) => Some(Stored::Set(members)),
+            (Kind::Sorted, Elements::Sorted(members)) => {
+                Some(Stored::Sorted(members.into_iter().map(|(score, member)| (member, score)).collect()))
+            }
+            _ => None,
+        });
+    }
     let pairs = |db: &rusqlite::Connection| -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Fault> {
         let mut all = db.prepare_cached(sql::HASH_ALL)?;
         let pairs = all.query_map([id], |row| Ok((row.get(0)?, row.get(1)?)))?;
         Ok(pairs.collect::<Result<_, _>>()?)
     };
-    Ok(match space.kind(slot) {
+    Ok(match kind {
         Kind::Nothing => None,
         Kind::Hash => Some(Stored::Hash(pairs(&space.db)?)),
         Kind::Text => Some(Stored::Text(pairs(&space.db)?.into_values().next().unwrap_or_default())),
-        Kind::Set => {
-            let mut all = space.db.prepare_cached(sql::SET_ALL)?;
-            let members = all.query_map([id], |row| row.get(0))?;
-            Some(Stored::Set(members.collect::<Result<_, _>>()?))
-        }
+        Kind::Set => Some(Stored::Set(sets::first(space, slot, i64::MAX)?.into_iter().collect())),
         Kind::Sorted => {
             let mut all = space.db.prepare_cached(sql::SORTED_UP)?;
             let members = all.query_map([id], |row| Ok((row.get(1)?, row.get(0)?)))?;
@@ -142,38 +149,25 @@ fn read(space: &mut Keyspace, key: &[u8]) -> Result<Option<Stored>, Fault> {
 
 fn write(space: &mut Keyspace, key: &[u8], value: Option<&Stored>) -> Result<(), Fault> {
     let slot = space.slot(key)?;
-    let id = space.id(slot);
-    for clear in [sql::HASH_CLEAR, sql::SET_CLEAR, sql::SORTED_CLEAR] {
-        space.db.prepare_cached(clear)?.execute([id])?;
+    if space.small(slot).is_none() {
+        let id = space.id(slot);
+        for clear in [sql::HASH_CLEAR, sql::SET_CLEAR, sql::SORTED_CLEAR] {
+            space.db.prepare_cached(clear)?.execute([id])?;
+        }
     }
     let (kind, count) = (space.kind(slot), space.count(slot));
     space.grew(slot, kind, -count);
-    let mut added = 0;
-    let kind = match value {
-        None => return Ok(()),
+    match value {
+        None => Ok(()),
         Some(Stored::Hash(fields)) => {
-            for (field, value) in fields {
-                added += space.db.prepare_cached(sql::HASH_ADD)?.execute(params![id, field, value])?;
-            }
-            Kind::Hash
+            let pairs: Vec<_> = fields.iter().flat_map(|(field, value)| [field.clone(), value.clone()]).collect();
+            hashes::put(space, slot, Kind::Hash, &pairs).map(drop)
         }
-        Some(Stored::Text(text)) => {
-            added = space.db.prepare_cached(sql::HASH_ADD)?.execute(params![id, &b""[..], text])?;
-            Kind::Text
-        }
-        Some(Stored::Set(members)) => {
-            for member in members {
-                added += space.db.prepare_cached(sql::SET_ADD)?.execute(params![id, member])?;
-            }
-            Kind::Set
-        }
+        Some(Stored::Text(text)) => hashes::put(space, slot, Kind::Text, &[Vec::new(), text.clone()]).map(drop),
+        Some(Stored::Set(members)) => sets::put(space, slot, &members.iter().cloned().collect::<Vec<_>>()).map(drop),
         Some(Stored::Sorted(members)) => {
-            for (member, score) in members {
-                added += space.db.prepare_cached(sql::SORTED_ADD)?.execute(params![id, score, member])?;
-            }
-            Kind::Sorted
+            let scored: Vec<_> = members.iter().map(|(member, score)| (*score, member.clone())).collect();
+            sorted::put(space, slot, &scored).map(drop)
         }
-    };
-    space.grew(slot, kind, added as i64);
-    Ok(())
+    }
 }

@@ -4,6 +4,7 @@ use rusqlite::params;
 
 use super::super::failure::Fault;
 use super::super::keyspace::{Keyspace, Kind};
+use super::super::small::Elements;
 use super::super::sql;
 use super::{Answer, Args, integer, syntax};
 
@@ -14,22 +15,35 @@ pub(super) fn hscan(space: &mut Keyspace, key: &[u8], args: Args<'_>) -> Result<
     let from = scan_from(cursor)?;
     let slot = space.typed(key, Kind::Hash)?;
     let count = integer(count)?;
-    if **word != *b"COUNT" || count < 1 {
+    if word != b"COUNT" || count < 1 {
         return Err(syntax());
     }
     let (mut next, mut parts) = (b"0".to_vec(), Vec::new());
-    if space.count(slot) > 0 {
-        let mut walk = space.db.prepare_cached(sql::HASH_FROM)?;
-        let mut rows = walk.query(params![space.id(slot), from])?;
-        while let Some(row) = rows.next()? {
-            let blob =
-                |column: usize| Ok::<_, Fault>(row.get_ref(column)?.as_blob().map_err(rusqlite::Error::from)?.to_vec());
-            let field = blob(0)?;
-            if parts.len() as i64 == 2 * count {
-                next = scan_cursor(&field);
-                break;
+    let room = usize::try_from(count).unwrap_or(usize::MAX).saturating_mul(2);
+    let mut take = |field: &[u8], value: &[u8]| {
+        let full = parts.len() >= room;
+        if full {
+            next = scan_cursor(field);
+        } else {
+            parts.extend([field.to_vec(), value.to_vec()]);
+        }
+        !full
+    };
+    match space.small(slot).map(|small| &small.elements) {
+        _ if space.count(slot) == 0 => {}
+        Some(Elements::Hash(fields)) => {
+            fields.range(from..).all(|(field, value)| take(field, value));
+        }
+        Some(_) => {}
+        None => {
+            let mut walk = space.db.prepare_cached(sql::HASH_FROM)?;
+            let mut rows = walk.query(params![space.id(slot), from])?;
+            while let Some(row) = rows.next()? {
+                let blob = |column: usize| row.get_ref(column)?.as_blob().map_err(rusqlite::Error::from);
+                if !take(blob(0)?, blob(1)?) {
+                    break;
+                }
             }
-            parts.extend([field, blob(1)?]);
         }
     }
     Ok(Answer::Page(next, parts))
