@@ -56,6 +56,9 @@ pub(crate) struct Global {
     /// How long the store may take to answer
     #[arg(long, global = true, default_value = "3s", value_name = "DURATION", value_parser = time::duration)]
     pub(crate) timeout: Duration,
+    /// A send, a cancel and a new due time count only when so many replicas have them too
+    #[arg(long, global = true, env = "DELAYQ_WAIT_REPLICAS", default_value_t = 0, value_name = "N")]
+    pub(crate) wait_replicas: u32,
     /// When to use colours; NO_COLOR counts as well
     #[arg(long, global = true, default_value = "auto", value_name = "WHEN")]
     pub(crate) color: Color,

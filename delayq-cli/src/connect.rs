@@ -5,13 +5,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use delayq::Client;
+use delayq::{Client, Durability};
 
 use crate::cli::Global;
 use crate::failure::{Failure, Outcome};
 
 /// For so long a call is repeated at most: the library allows no more.
 const DEADLINE_MAX: Duration = Duration::from_secs(10);
+/// For so long one call waits for replicas at most, and no longer than half of what the store may take to answer.
+const REPLICAS_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// Connects as the options and the environment say. `creates` says whether a database that isn't there may be made.
 pub(crate) async fn connect(global: &Global, creates: bool) -> Outcome<Client> {
@@ -23,7 +25,12 @@ pub(crate) async fn connect(global: &Global, creates: bool) -> Outcome<Client> {
         }
     }
     let timeout = global.timeout.max(Duration::from_millis(1));
+    let durability = match global.wait_replicas {
+        0 => Durability::Server,
+        count => Durability::Replicas { count, within: (timeout / 2).min(REPLICAS_WAIT_MAX) },
+    };
     let builder = Client::builder()
+        .durability(durability)
         .prefix(&global.prefix)
         .pool_size(2)
         .connect_timeout(timeout)

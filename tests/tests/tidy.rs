@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used)] // In a case, an unwrap is an assertion.
 #![allow(missing_docs)]
 
+#[path = "tidy/campaign.rs"]
+mod campaign;
 #[path = "tidy/promises.rs"]
 mod promises;
 #[path = "tidy/security.rs"]

@@ -80,3 +80,13 @@ async fn the_whole_usage_is_code_2_and_help_is_code_0() {
         assert!(script.ok().contains("delayq") && script.out.contains("reschedule"), "{shell}");
     }
 }
+
+#[tokio::test]
+async fn what_no_replica_confirms_is_no_success() {
+    let server = RedisServer::start().unwrap();
+    let send = ["enqueue", "a", "{}", "--in", "1h", "--timeout", "400ms"];
+    let waits = [&send[..], &["--wait-replicas", "1"]].concat();
+    run(&server.url(), &waits).await.fails(3, "only 0 of 1 replicas confirmed");
+    run(&server.url(), &send).await.ok();
+    run("sqlite://jobs.db", &["enqueue", "a", "{}", "--wait-replicas", "1"]).await.fails(2, "a file has no replicas");
+}

@@ -161,6 +161,33 @@ async fn s07_pages_of_other_sites_change_nothing() {
     assert_eq!(looked.field("access-control-allow-origin"), None);
 }
 
+/// What a page of another site could make a browser send: a form, a link, whatever cookie is there.
+#[tokio::test]
+async fn b102_forged_requests_and_odd_cookies_change_nothing_and_are_no_fault_of_the_service() {
+    let (server, client) = server_and_client().await;
+    let service = Serving::start(&server.url(), &[]).await;
+    let token = format!("authorization: Bearer {OPERATOR}");
+    let json = "content-type: application/json";
+    let cookies =
+        ["cookie: session=%00%ff; =;;", "cookie: session", "cookie: \"", "cookie: a=b=c; session=e30.e30.e30"];
+    for cookie in cookies {
+        service.send("POST", "/api/v1/jobs", &[json, cookie], JOB).await.fails(401, "unauthorized");
+        let forged = [&token, json, cookie, "origin: http://evil.example"];
+        service.send("POST", "/api/v1/jobs", &forged, JOB).await.fails(403, "cross-site");
+        let linked = service.send("GET", "/api/v1/queues/orders/pause", &[&token, cookie], "").await;
+        linked.fails(405, "method-not-allowed");
+    }
+    for form in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"] {
+        let field = format!("content-type: {form}");
+        let sent = service.send("POST", "/api/v1/jobs", &[&token, &field], JOB).await;
+        sent.fails(415, "not-json");
+    }
+    let stats = client.stats(ORDERS).await.unwrap();
+    assert_eq!((stats.enqueued_total, stats.paused), (0, false));
+    // It is not for its cookie that a request is refused.
+    service.send("POST", "/api/v1/jobs", &[&token, json, cookies[0]], JOB).await.is(201);
+}
+
 #[tokio::test]
 async fn s08_get_and_head_change_nothing() {
     let (server, client) = server_and_client().await;

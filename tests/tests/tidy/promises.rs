@@ -115,7 +115,7 @@ fn has_test(source: &str, name: &str) -> bool {
 }
 
 /// The numbers of the faults that the campaign can fire.
-fn faults() -> BTreeSet<String> {
+pub(crate) fn faults() -> BTreeSet<String> {
     let mut numbers = BTreeSet::new();
     for path in files("delayq-campaign/src/faults", &["rs"]) {
         for (_, rest) in read(&path).split("built!(").skip(1).map(|rest| ("", rest)) {
