@@ -47,7 +47,7 @@ fn record() -> Bytes {
         let job = NewJob { id: [7; 16], when: "+0".to_owned(), options, envelope };
         store.enqueue(&shard, &[job]).await.expect("it is sent");
         store.open(&shard, &[1; 16], Duration::from_secs(60)).await.expect("a session");
-        let claim = Claim { count: 1, bytes: 1 << 20, timer_ms: 0, alone: None, verdicts: &[] };
+        let claim = Claim { count: 1, bytes: 1 << 20, timer_ms: 0, alone: None, in_company: false, verdicts: &[] };
         let claimed = store.claim(&shard, &[1; 16], 1, claim).await.expect("it is claimed").expect("by its session");
         claimed.jobs.into_iter().next().expect("a job").record
     })

@@ -50,7 +50,7 @@ pub(crate) async fn drain_store(store: &Store, queue: &str, most: usize, young: 
             store.settle(&shard, &session, seq, &verdicts).await?.map_err(|refusal| format!("{refusal:?}"))?;
             break;
         }
-        let claim = Claim { count, bytes: BYTES, timer_ms: 0, alone: None, verdicts: &verdicts };
+        let claim = Claim { count, bytes: BYTES, timer_ms: 0, alone: None, in_company: false, verdicts: &verdicts };
         let claimed = store.claim(&shard, &session, seq, claim).await?.map_err(|refusal| format!("{refusal:?}"))?;
         let settled = std::mem::take(&mut verdicts).len();
         for job in claimed.jobs {

@@ -274,6 +274,7 @@ pub struct Counts {
     pub dead: usize,
     pub done: usize,
     pub sessions: usize,
+    pub expired: usize,
     pub paused: bool,
     pub head: Option<u64>,
 }

@@ -13,7 +13,7 @@ if #report > 1024 then return redis.error_reply('BADARG a report has at most 1,0
 
 local expiry = call('ZSCORE', K.sessions, session)
 if not expiry or tonumber(expiry) <= 0 then return { 'LOST' } end
-local s = call('HMGET', K.stats, 'paused', 'timer_at', 'priorities', 'last_beat', 'lease_max', 'mark_new')
+local s = call('HMGET', K.stats, 'paused', 'timer_at', 'priorities', 'last_beat', 'lease_max', 'mark_new', 'hold_until')
 local paused, timer_at, lease_max = s[1] and 1 or 0, number(s[2], 0), number(s[5], lease_ms)
 local held = call('SCARD', K.held)
 local priorities = ''
@@ -42,7 +42,8 @@ end
 local last_beat = number(s[4], now)
 if now - last_beat > lease_max / 2 then call('HSET', K.stats, 'hold_until', num(now + lease_max)) end
 call('HSET', K.stats, 'last_beat', num(now))
--- The clock was set back: no lease is longer than a lease.
+-- The clock was set back: no lease is longer than a lease, and neither is that time of grace.
+if number(s[7], 0) > now + lease_max then call('HSET', K.stats, 'hold_until', num(now + lease_max)) end
 local ahead = call('ZRANGEBYSCORE', K.sessions, '(' .. num(now + lease_max), '+inf', 'LIMIT', 0, 100)
 for _, other in ipairs(ahead) do call('ZADD', K.sessions, 'XX', num(now + lease_max), other) end
 

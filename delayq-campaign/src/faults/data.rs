@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::{Fault, Seen, built};
 use crate::dice::Dice;
-use crate::history::{Ending, What, When, checksum, wall_us};
+use crate::history::{Ending, What, When, checksum, now_us, wall_us};
 use crate::sender::{Answer, Order, cancel, send};
 use crate::work::{Plan, QUEUE, Task};
 use crate::world::{EngineKind, World, patient};
@@ -382,8 +382,10 @@ async fn races(world: &mut World) -> Result<Seen, BoxError> {
         hands.spawn(async move {
             let dead = client.dead_letters(QUEUE);
             for _ in 0..40 {
+                // A worker may have it before its answer is here.
+                let asked = now_us();
                 if dead.redrive(id.into()).await.is_ok() {
-                    journal.tell(What::Redriven { id });
+                    journal.tell_at(asked, What::Redriven { id });
                 }
                 tokio::time::sleep(Duration::from_millis(25)).await;
             }

@@ -268,6 +268,9 @@ async fn deleted_key(world: &mut World) -> Result<Seen, BoxError> {
         world.send(Task::new(0, Plan::Well).before_effect(1200), 0).await?;
         world.send(Task::new(0, Plan::Well), 2500).await?;
     }
+    if key == "error" {
+        world.send(Task::new(0, Plan::Bury), 0).await?;
+    }
     world.rest_ms(200).await?;
     if key == "held" {
         let Some(session) = store.sessions(&shard).await?.first().map(|session| session.id) else {
@@ -276,6 +279,13 @@ async fn deleted_key(world: &mut World) -> Result<Seen, BoxError> {
         key = format!("held:{}", Uuid::from_bytes(session).simple());
     }
     let name = String::from_utf8_lossy(&shard.key(&key)).into_owned();
+    // The marker is there only for moments, and a dead letter's note only when the letter is dead.
+    for _ in 0..60 {
+        if world.servers.command(&["EXISTS", &name])?.starts_with(":1") {
+            break;
+        }
+        world.rest_ms(50).await?;
+    }
     world.disturbed(None, "a key was deleted");
     let deleted = world.servers.command(&["DEL", &name])?;
     match key.as_str() {

@@ -1,6 +1,6 @@
 //! E: nothing starts before it is due, by the store's clock and by the monotonic one.
 
-use super::facts::{Claim, Facts, Job};
+use super::facts::{Claim, Facts, Job, WALL_DRIFT};
 use super::{Invariant, Look};
 use crate::history::When;
 
@@ -43,7 +43,7 @@ fn by_the_wall(facts: &Facts, claim: &Claim) -> Option<(i64, &'static str)> {
 fn by_the_send(facts: &Facts, job: &Job, claim: &Claim) -> Option<(i64, &'static str)> {
     let invoke = job.invokes.first()?;
     let When::In(delay_ms) = invoke.when else { return None };
-    if !facts.clocks.is_empty() {
+    if !facts.clocks.is_empty() || facts.wall_moved_us > WALL_DRIFT {
         return None;
     }
     let early = (invoke.t + delay_ms * 1000) as i64 - claim.t as i64;

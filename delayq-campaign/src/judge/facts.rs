@@ -156,13 +156,15 @@ pub(crate) struct Facts {
     pub(crate) lease_us: u64,
     /// Wall clock minus monotonic clock, µs, if it stood still.
     pub(crate) wall_offset: Option<i64>,
+    /// How far the machine's own wall clock was moved against its monotonic one, µs.
+    pub(crate) wall_moved_us: i64,
     /// When the store's clock was how far off, ms.
     pub(crate) clocks: Vec<(u64, i64)>,
     pub(crate) end: u64,
 }
 
 /// How much the wall clock may move against the monotonic one before it proves nothing any more, µs.
-const WALL_DRIFT: i64 = 3000;
+pub(super) const WALL_DRIFT: i64 = 3000;
 /// How late a job may be at any time on a slow machine, µs.
 const SLACK: u64 = 5_000_000;
 
@@ -244,6 +246,7 @@ impl Facts {
         let end = facts.end;
         facts.intervals.extend(open.into_iter().map(|(who, (from, what))| Interval { who, from, to: end, what }));
         let spread = anchors.iter().max().zip(anchors.iter().min()).map(|(most, least)| most - least);
+        facts.wall_moved_us = spread.unwrap_or(0);
         facts.wall_offset = anchors.iter().min().copied().filter(|_| spread.is_some_and(|s| s <= WALL_DRIFT));
         facts
     }

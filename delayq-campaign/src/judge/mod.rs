@@ -156,6 +156,11 @@ pub(crate) fn judge(events: &[Event], malformed: usize) -> Judgement {
     let mut why = match fired {
         None => Some("the fault never came to its end".to_owned()),
         Some((false, seen)) => Some(format!("the fault was not seen to strike: {seen}")),
+        // By a clock that somebody sets meanwhile nobody can tell what was early.
+        Some((true, _)) if facts.wall_moved_us > facts::WALL_DRIFT => Some(format!(
+            "this machine's own clock was moved by {} ms while the run went on",
+            facts.wall_moved_us / 1000
+        )),
         Some((true, _)) if malformed > 0 => Some(format!("{malformed} lines of the history can't be read")),
         Some((true, _)) => None,
     };

@@ -252,6 +252,23 @@ fn e_early_by_the_monotonic_clock() {
 }
 
 #[test]
+fn e_by_a_clock_that_is_set_meanwhile_nothing_is_known() {
+    let mut story = good();
+    // It goes ahead of the monotonic clock: what is due by the store's clock is early by that one.
+    story.tell(7001, "campaign", What::Anchor { wall_us: WALL + 7001 * MS + 20 * MS });
+    story.change(|what| match what {
+        What::EnqueueInvoke { id: is, when, .. } if *is == id(1) => {
+            *when = When::In(110);
+            true
+        }
+        _ => false,
+    });
+    let judgement = story.judged();
+    assert_eq!(judgement.verdict, Verdict::Unknown, "{:#?}", judgement.findings);
+    assert!(judgement.why.is_some_and(|why| why.contains("clock was moved by 20 ms")));
+}
+
+#[test]
 fn e_early_by_the_machines_clock() {
     breaks(Invariant::E, |story| {
         story.change(|what| match what {

@@ -44,6 +44,7 @@ impl Call<'_> {
         }
         self.s.stats.last_beat = Some(now);
         if self.keeps(Part::ECut) {
+            self.s.stats.hold_until = self.s.stats.hold_until.map(|until| until.min(now + lease_max));
             for ends in self.s.sessions.values_mut() {
                 *ends = (*ends).min(now + lease_max);
             }

@@ -33,7 +33,8 @@ impl Call<'_> {
             running,
             dead,
             done,
-            sessions: s.sessions.len(),
+            sessions: s.sessions.values().filter(|ends| **ends > now).count(),
+            expired: s.sessions.values().filter(|ends| **ends <= now).count(),
             paused: s.stats.paused.is_some(),
             head: s.head(),
         }

@@ -73,6 +73,8 @@ pub(super) fn observe(seen: &mut Seen, before: &State, moment: &Moment, after: &
             if 2 * now.saturating_sub(seen.beat.unwrap_or(now)) > LEASE {
                 seen.hold = now + LEASE;
             }
+            // The clock was set back: a lease from now on is as long as it may be.
+            seen.hold = seen.hold.min(now + LEASE);
             seen.beat = Some(now);
         }
         _ => {}

@@ -26,8 +26,8 @@ end
 
 -- Answers: ids and records of the jobs taken, whether more may be due, the id of a job that wants to run alone.
 -- All is read and decided first, then written: what is wrong with a key shows while nothing has changed.
-local function take(K, priorities, count, bytes, small)
-  local free = call('SCARD', K.held) == 0
+local function take(K, priorities, count, bytes, small, in_company)
+  local free = not in_company and call('SCARD', K.held) == 0
   local taken, records_taken, held, leaving, deferred, expired, unfit = {}, {}, {}, {}, {}, {}, {}
   local scanned, more = 0, false
   for p in string.gmatch(priorities, '%d') do
@@ -118,9 +118,9 @@ local function take_alone(K, id)
 end
 
 -- The claim, and who watches the clock after it, in one step. `timer` is the due time that the caller watches for
--- (or took a marker of), 0 for none. Answers
+-- (or took a marker of), 0 for none; `in_company`, whether its worker runs something for another session. Answers
 -- { code, now_us, wait_us, timer, more, solo, settled, ids, records }.
-local function claim(K, count, bytes, timer, alone, settled)
+local function claim(K, count, bytes, timer, alone, settled, in_company)
   local s = call('HMGET', K.stats, 'paused', 'timer_at', 'priorities', 'large')
   local timer_at, priorities = number(s[2], 0), s[3] or ALL_PRIORITIES
   if s[1] then
@@ -133,7 +133,7 @@ local function claim(K, count, bytes, timer, alone, settled)
     more, solo = true, ''
   else
     -- Where `stats` was lost, nothing is known of sizes either.
-    taken, records, more, solo = take(K, priorities, count, bytes, s[3] and not s[4])
+    taken, records, more, solo = take(K, priorities, count, bytes, s[3] and not s[4], in_company)
   end
   local head, wait_us, watched = head_due(K, priorities), -1, 0
   if more or not head then

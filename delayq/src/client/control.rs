@@ -27,15 +27,18 @@ pub struct QueueStats {
     pub dead: u64,
     /// Finished jobs whose records are retained.
     pub retained: u64,
-    /// Sessions of workers.
+    /// Sessions of workers, as long as their lease lives.
     pub sessions: u64,
+    /// Sessions whose lease has run out. Another worker takes their jobs back within seconds; where there is none, they stay until one starts.
+    pub sessions_expired: u64,
     /// Whether the queue is paused.
     pub paused: bool,
     /// The earliest due time; in the past where jobs are due.
     pub next_due: Option<Timestamp>,
     /// For how long the oldest due job has been due, zero where none is.
     pub oldest_due: Duration,
-    /// What happened lately, each second. Absent until a worker has served the queue for a minute.
+    /// What happened lately, each second. Absent until a worker has served the queue for a minute, and when none has for minutes: what
+    /// happened before would pass for what happens now.
     pub rates: Option<QueueRates>,
     /// Records in no state at all. A passing one is a count caught between two steps; more are an alarm.
     pub orphans: i64,
@@ -125,6 +128,7 @@ impl Client {
             dead: stats.dead,
             retained: stats.done,
             sessions: stats.sessions,
+            sessions_expired: stats.sessions_expired,
             paused: stats.paused,
             next_due: stats.head_ms.map(timestamp),
             orphans: stats.orphans(),
@@ -167,9 +171,12 @@ impl Client {
     }
 }
 
+/// Workers make a new mark each minute, and the older of two is counted from.
+const MARK_AGE_MS: std::ops::RangeInclusive<u64> = 1000..=180_000;
+
 /// How much more there was since a mark, each second.
 fn rates(mark: &Mark, now_ms: u64, total: impl Fn(&str) -> u64) -> Option<QueueRates> {
-    let over = Duration::from_millis(now_ms.checked_sub(mark.at_ms).filter(|ms| *ms >= 1000)?);
+    let over = Duration::from_millis(now_ms.checked_sub(mark.at_ms).filter(|ms| MARK_AGE_MS.contains(ms))?);
     let rate = |name: &str, before: u64| total(name).saturating_sub(before) as f64 / over.as_secs_f64();
     Some(QueueRates {
         over,
@@ -178,4 +185,19 @@ fn rates(mark: &Mark, now_ms: u64, total: impl Fn(&str) -> u64) -> Option<QueueR
         retried: rate("retried", mark.retried),
         dead: rate("dead", mark.dead),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_of_lately_or_not_told() {
+        let mark = Mark { at_ms: 10_000, enqueued: 5, done: 4, retried: 0, dead: 0 };
+        let at = |now_ms| rates(&mark, now_ms, |name| if name == "enqueued" { 125 } else { 4 });
+        let over_a_minute = at(70_000).expect("a mark that is a minute old");
+        assert_eq!((over_a_minute.enqueued, over_a_minute.done), (2.0, 0.0));
+        // Too young, of a clock that was set back, and from before all workers were gone.
+        assert_eq!([at(10_500), at(9_000), at(200_000)], [None, None, None]);
+    }
 }

@@ -131,16 +131,21 @@ impl Client {
     {
         let deadline = Instant::now() + self.inner.send_deadline;
         let mut pause = Duration::from_millis(20);
+        // What an earlier try may have done stays unknown, whatever became of later ones (rule k).
+        let mut unknown = None;
         loop {
-            match question().await {
-                Err(error)
-                    if error.is_temporary() && error.kind() != ErrorKind::Full && Instant::now() + pause < deadline =>
-                {
-                    tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(Duration::from_millis(500));
-                }
+            let error = match question().await {
+                Err(error) if error.is_temporary() && error.kind() != ErrorKind::Full => error,
                 other => return other,
+            };
+            let is_over = Instant::now() + pause >= deadline;
+            let last = if error.is_unknown() { &*unknown.insert(error) } else { &error };
+            if is_over {
+                let last = last.again();
+                return Err(unknown.unwrap_or(last));
             }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_millis(500));
         }
     }
 }

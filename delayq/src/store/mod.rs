@@ -146,13 +146,22 @@ impl Store {
     }
 
     /// Waits for the replicas to have all that was there before. What found its work done already has written nothing, and
-    /// WAIT looks only as far back as its own connection has written: so this writes.
+    /// WAIT looks only as far back as its own connection has written: so this writes, each time.
     async fn confirm(&self, shard: &Shard) -> Confirmed {
         if self.durable.is_none() {
             return Ok(());
         }
-        let (answer, confirmed) = self.call_durably(&script::REGISTER, self.prefix.queues(), &[shard.queue()]).await?;
-        answer.require("OK")?;
+        let asked = self.call_durably(&script::REGISTER, self.prefix.queues(), &[shard.queue()]).await;
+        // Whatever becomes of this, what it is asked about has happened.
+        let unasked = |error: Error| {
+            Error::new(
+                ErrorKind::Unknown,
+                "the server has it, but replicas could not be asked: ask again, with the same id",
+            )
+            .caused(error)
+        };
+        let (answer, confirmed) = asked.map_err(unasked)?;
+        answer.require("OK").map_err(unasked)?;
         confirmed
     }
 }

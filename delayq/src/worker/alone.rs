@@ -14,6 +14,8 @@ use crate::store::ops::Claim;
 pub(super) const SOLO_AT: u8 = 2;
 /// How long a lane empties itself for a job that wants to run alone, before it goes on with others.
 const DRAIN_FOR_SOLO: Duration = Duration::from_secs(10);
+/// For how long a lane that emptied itself in vain leaves such jobs to others: where runs are long, it would only ever wait.
+const SOLO_PAUSE: Duration = Duration::from_secs(60);
 
 /// The process's running for one job alone.
 pub(super) enum Alone {
@@ -37,9 +39,32 @@ impl Pump {
                     return false;
                 }
                 self.end_alone();
+                self.solo_after = Some(Instant::now() + SOLO_PAUSE);
                 true
             }
         }
+    }
+
+    /// A job was deferred that wants to run alone: the lane empties itself for it.
+    pub(super) fn want_alone(&mut self, id: [u8; 16]) {
+        let may = self.solo_after.is_none_or(|after| Instant::now() >= after);
+        if may && matches!(self.alone, Alone::No) && self.hub.solo.take() {
+            self.alone = Alone::Wanted { id, since: Instant::now() };
+        }
+    }
+
+    /// A job that must run alone was given to the lane. If something else runs, or may be given to another lane in this moment, it
+    /// can't be begun.
+    pub(super) fn begins_alone(&mut self, id: [u8; 16], is_alone: bool) -> bool {
+        let is_ours = matches!(self.alone, Alone::Wanted { .. }) || self.hub.solo.take();
+        if is_ours && is_alone {
+            self.alone = Alone::Running;
+            return true;
+        }
+        if is_ours && matches!(self.alone, Alone::No) {
+            self.alone = Alone::Wanted { id, since: Instant::now() };
+        }
+        false
     }
 
     pub(super) fn end_alone(&mut self) {
@@ -68,7 +93,8 @@ impl Pump {
             return polled.map_err(not_ready);
         }
         let timer_ms = self.duty.unwrap_or_else(|| self.lane.timer_ms());
-        let claim = Claim { count: 1, bytes: CLAIM_BYTES_MAX, timer_ms, alone: Some(id), verdicts: &[] };
+        let claim =
+            Claim { count: 1, bytes: CLAIM_BYTES_MAX, timer_ms, alone: Some(id), in_company: false, verdicts: &[] };
         let calling = self.lane.calling();
         let answer = self.store.claim(&self.lane.shard, &session, self.lane.next_seq(), claim).await;
         drop(calling);

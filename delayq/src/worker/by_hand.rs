@@ -178,7 +178,7 @@ impl ByHand {
 
 async fn step(store: &Store, hub: &Hub, service: JobService, hand: &mut Hand, lost: bool) -> Result<Step, Error> {
     hand.seq += 1;
-    let claim = Claim { count: 1, bytes: CLAIM_BYTES_MAX, timer_ms: 0, alone: None, verdicts: &[] };
+    let claim = Claim { count: 1, bytes: CLAIM_BYTES_MAX, timer_ms: 0, alone: None, in_company: false, verdicts: &[] };
     let claimed = store.claim(&hand.shard, &hand.session, hand.seq, claim).await?.map_err(refused)?;
     let Some(taken) = claimed.jobs.into_iter().next() else { return Ok(Step::Nothing) };
     let settle = async |hand: &mut Hand, verdict| {

@@ -63,7 +63,7 @@ impl Pump {
     async fn settle_until(&mut self, deadline: Instant, done: impl Fn(&Pump) -> bool) {
         loop {
             self.collect();
-            if done(self) || Instant::now() >= deadline {
+            if (done(self) && !self.unsure) || Instant::now() >= deadline {
                 return;
             }
             let Some(session) = self.lane.session() else { return };

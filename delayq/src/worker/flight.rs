@@ -80,6 +80,8 @@ impl Pump {
         let duty = if claims { self.duty.take() } else { None };
         let timer_ms = duty.unwrap_or_else(|| self.lane.timer_ms());
         let (store, lane, seq) = (self.store.clone(), self.lane.clone(), self.lane.next_seq());
+        // What other lanes run or may be given in this moment.
+        let in_company = self.hub.slots.taken() > count;
         let calling = lane.calling();
         let mut flight: Flight = Box::pin(async move {
             let call = async {
@@ -87,7 +89,7 @@ impl Pump {
                     let answer = store.settle(&lane.shard, &session, seq, &owed).await?;
                     return Ok::<_, Error>(answer.map(|settled| Answer { settled, claimed: None }));
                 }
-                let claim = Claim { count, bytes: CLAIM_BYTES_MAX, timer_ms, alone: None, verdicts: &owed };
+                let claim = Claim { count, bytes: CLAIM_BYTES_MAX, timer_ms, alone: None, in_company, verdicts: &owed };
                 let answer = store.claim(&lane.shard, &session, seq, claim).await?;
                 Ok(answer.map(|mut claimed| Answer {
                     settled: std::mem::take(&mut claimed.settled),

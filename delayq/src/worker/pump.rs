@@ -46,6 +46,8 @@ pub(super) struct Backlog {
     jobs: Vec<Taken>,
     now_us: u64,
     services: Vec<JobService>,
+    /// Whether this worker runs nothing else, for any queue.
+    is_alone: bool,
 }
 
 pub(super) struct Pump {
@@ -83,6 +85,8 @@ pub(super) struct Pump {
     /// Places that were waited for and are not used yet.
     pub(super) granted: usize,
     pub(super) alone: Alone,
+    /// From when on the lane may empty itself again for a job that wants to run alone.
+    pub(super) solo_after: Option<Instant>,
     pub(super) trouble: Trouble,
 }
 
@@ -121,6 +125,7 @@ impl Pump {
             backlog: None,
             granted: 0,
             alone: Alone::No,
+            solo_after: None,
             trouble: Trouble::default(),
         }
     }
@@ -394,11 +399,8 @@ impl Pump {
             // A call that was sent before the lane got its present timer knows nothing of that.
             self.watch(claimed.timer);
         }
-        if let Some(id) = claimed.solo
-            && matches!(self.alone, Alone::No)
-            && self.hub.solo.take()
-        {
-            self.alone = Alone::Wanted { id, since: Instant::now() };
+        if let Some(id) = claimed.solo {
+            self.want_alone(id);
         }
         if claimed.paused {
             tracing::debug!(queue = %self.queue, "the queue is paused");
@@ -406,7 +408,8 @@ impl Pump {
         let services = ready.split_off(ready.len().saturating_sub(claimed.jobs.len()));
         let several = claimed.jobs.len() > 1;
         self.start_backlog();
-        self.backlog = Some(Backlog { jobs: claimed.jobs, now_us: claimed.now_us, services });
+        let is_alone = self.hub.slots.taken() <= services.len() + ready.len();
+        self.backlog = Some(Backlog { jobs: claimed.jobs, now_us: claimed.now_us, services, is_alone });
         if !(several && self.hungry) {
             // No further claim to send before; or a single job, which may be one that wants to run alone.
             self.start_backlog();
@@ -415,7 +418,7 @@ impl Pump {
 
     /// Starts what was claimed; answers how many runs that are.
     pub(super) fn start_backlog(&mut self) -> usize {
-        let Some(Backlog { jobs, now_us, mut services }) = self.backlog.take() else { return 0 };
+        let Some(Backlog { jobs, now_us, mut services, is_alone }) = self.backlog.take() else { return 0 };
         let mut runs = Vec::with_capacity(jobs.len());
         let now = Instant::now();
         let mut late = Late::default();
@@ -435,9 +438,11 @@ impl Pump {
             };
             if job.crashes >= SOLO_AT
                 && !matches!(self.alone, Alone::Running)
-                && (matches!(self.alone, Alone::Wanted { .. }) || self.hub.solo.take())
+                && !self.begins_alone(job.member.id(), is_alone)
             {
-                self.alone = Alone::Running;
+                self.verdicts.push((job.member, Verdict::HandBack));
+                services.push(service);
+                continue;
             }
             self.holding += 1;
             late.add(job.request.lateness());

@@ -48,6 +48,12 @@ impl Slots {
         self.free.available_permits()
     }
 
+    /// How many places are taken, for runs and for claims that are under way.
+    pub(super) fn taken(&self) -> usize {
+        let bound = self.bound();
+        (bound.limit + bound.surplus).saturating_sub(self.available())
+    }
+
     /// Neither does anything run, nor is a place taken for a claim that is under way.
     pub(super) fn are_all_free(&self) -> bool {
         let bound = self.bound();

@@ -135,7 +135,7 @@ impl Asked {
             assert_eq!(settled.len(), verdicts.len());
         }
         for verdicts in [&verdicts[..], &[]] {
-            let claim = Claim { count: 5, bytes: 1 << 20, timer_ms: 0, alone: None, verdicts };
+            let claim = Claim { count: 5, bytes: 1 << 20, timer_ms: 0, alone: None, in_company: false, verdicts };
             if let Some(Ok(claimed)) = self.ask("claim", store.claim(shard, &SESSION, 3, claim)) {
                 assert_eq!(claimed.settled.len(), verdicts.len());
                 self.claimed(&claimed);

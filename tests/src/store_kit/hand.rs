@@ -121,7 +121,7 @@ impl<'w> Hand<'w> {
 
 /// A claim of up to `count` jobs and nothing else.
 pub fn ask(count: usize) -> Claim<'static> {
-    Claim { count, bytes: 4 * 1024 * 1024, timer_ms: 0, alone: None, verdicts: &[] }
+    Claim { count, bytes: 4 * 1024 * 1024, timer_ms: 0, alone: None, in_company: false, verdicts: &[] }
 }
 
 /// The jobs of a claim, taken apart.

@@ -1,8 +1,11 @@
 //! Sends that count only when replicas have them.
 
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use delayq::engine::redis::{RedisEngine, Settings, Target};
+use delayq::store::{Prefix, Store};
 use delayq::{Client, Durability, ErrorKind, JobId};
 use delayq_redis_fixture::RedisServer;
 use delayq_tests::eventually;
@@ -118,4 +121,26 @@ async fn a_durability_that_can_not_be_is_refused() {
     }
     let error = Client::builder().durability(Durability::wait(1)).connect("sqlite::memory:").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+}
+
+/// Redis from 7.2 on lets WAIT look back only as far as the connection's last call that was passed on to replicas.
+#[tokio::test]
+async fn what_is_asked_for_again_is_passed_on_to_replicas_each_time() {
+    // The primary's own pings would be counted too.
+    let primary =
+        RedisServer::start_with(&["--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "3600"]).unwrap();
+    let _replica = RedisServer::start_with(&["--replicaof", &format!("127.0.0.1 {}", primary.port())]).unwrap();
+    eventually("the replica confirms", || async {
+        primary.command(&["WAIT", "1", "100"]).unwrap().starts_with(":1").then_some(())
+    })
+    .await;
+    let engine = RedisEngine::connect(Target::parse(&primary.url(), Settings::default()).unwrap()).await.unwrap();
+    let store = Store::new(Arc::new(engine), Prefix::default());
+    let shard = store.shard(TASKS, 0).unwrap();
+    let passed_on = || primary.info("master_repl_offset").unwrap();
+    for _ in 0..3 {
+        let before = passed_on();
+        store.register(&shard).await.unwrap();
+        assert!(passed_on() > before, "{before}");
+    }
 }

@@ -175,3 +175,24 @@ async fn k_what_is_asked_of_a_job_may_lose_its_answer_as_well() {
     assert_eq!(proxy.struck(), 9);
     stage.stop().await;
 }
+
+#[tokio::test]
+async fn k_what_an_earlier_try_may_have_done_stays_unknown_when_the_store_is_gone() {
+    let (mut server, _) = server_and_client().await;
+    let proxy = Proxy::start(server.port(), 1).await.unwrap();
+    let client = Client::builder()
+        .response_timeout(Duration::from_millis(200))
+        .send_deadline(Duration::from_millis(800))
+        .connect(&proxy.url())
+        .await
+        .unwrap();
+    let handle = client.schedule(Duration::from_secs(600)).send(pass(0)).await.unwrap();
+    // The cancel arrives and its answer doesn't; then there is nobody to ask.
+    let lost = proxy.struck();
+    proxy.strike(Blow::Reply { keep: 0, end: End::Close }, &[handle.id().as_uuid().as_bytes()], 1000);
+    let cancel = tokio::spawn(async move { handle.cancel().await });
+    eventually("the cut", || async { (proxy.struck() > lost).then_some(()) }).await;
+    server.kill();
+    let error = cancel.await.unwrap().unwrap_err();
+    assert!(error.is_unknown(), "{error:?}");
+}

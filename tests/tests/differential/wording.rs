@@ -311,7 +311,7 @@ fn counted(parts: &mut Parts<'_>, now: Now) -> Reply {
     assert_eq!(parts.count() as u64, now.ms(), "the clock");
     let mut count = || parts.count();
     let (records, waiting, due, running) = (count(), count(), count(), count());
-    let (dead, done, sessions, paused) = (count(), count(), count(), count() == 1);
+    let (dead, done, sessions, expired, paused) = (count(), count(), count(), count(), count() == 1);
     let head = u64::try_from(parts.int()).ok();
-    Reply::Counted(Counts { records, waiting, due, running, dead, done, sessions, paused, head })
+    Reply::Counted(Counts { records, waiting, due, running, dead, done, sessions, expired, paused, head })
 }

@@ -338,7 +338,7 @@ async fn b63_a_poll_loop_that_dies_or_spins() {
     worker.says("ready").await;
     eventually("it listens", || async { listens(&server).then_some(()) }).await;
     let mut done = 0;
-    for trouble in ["an empty queue", "a busy script", "a sleeping server", "no server"] {
+    for trouble in ["an empty queue", "a busy script", "a sleeping server", "no server", "no right to wait"] {
         match trouble {
             "a busy script" => {
                 let mut raw = Raw::connect(&server).await;
@@ -364,6 +364,12 @@ async fn b63_a_poll_loop_that_dies_or_spins() {
                 server.kill();
                 is_quiet(trouble, worker.pid(), 1000).await;
                 server.restart().unwrap();
+            }
+            "no right to wait" => {
+                server.command(&["ACL", "SETUSER", "default", "-bzpopmin"]).unwrap();
+                server.command(&["CLIENT", "KILL", "TYPE", "normal"]).unwrap();
+                is_quiet(trouble, worker.pid(), 1500).await;
+                server.command(&["ACL", "SETUSER", "default", "+bzpopmin"]).unwrap();
             }
             _ => is_quiet(trouble, worker.pid(), 700).await,
         }

@@ -11,6 +11,7 @@ delayq_tests::store_cases!(
     p_a_job_on_its_last_life_is_claimed_only_by_an_empty_session,
     p_it_comes_alone_even_where_more_is_due,
     p_others_go_on_while_it_waits_to_be_alone,
+    p_a_worker_that_runs_something_else_is_not_given_what_must_run_alone,
     p_taken_alone_by_id,
     p_what_doesnt_want_to_be_alone_isnt_taken_by_id,
     h_p_a_job_that_was_put_off_meanwhile_is_not_taken_early,
@@ -120,6 +121,16 @@ async fn p_others_go_on_while_it_waits_to_be_alone(world: &World) {
     assert_eq!(claimed.runs().iter().map(|run| run.id).collect::<Vec<_>>(), [id(1), id(4)]);
     assert!(claimed.solo == Some(id(2)) || claimed.solo == Some(id(3)));
     assert!(hand.take(10).await.is_empty());
+}
+
+async fn p_a_worker_that_runs_something_else_is_not_given_what_must_run_alone(world: &World) {
+    on_its_last_life(world, job(1).due("@1000")).await;
+    world.create(&[job(2).due("@2000")]).await;
+    let mut hand = world.open().await;
+    // What it runs is another queue's: this session holds nothing.
+    let claimed = hand.try_claim(Claim { in_company: true, ..ask(10) }).await.unwrap();
+    assert_eq!(claimed.runs().iter().map(|run| run.id).collect::<Vec<_>>(), [id(2)]);
+    assert_eq!(claimed.solo, Some(id(1)));
 }
 
 async fn p_taken_alone_by_id(world: &World) {

@@ -39,7 +39,7 @@ async fn s_every_job_is_counted_where_it_is(world: &World) {
     everywhere(world).await;
     let stats = world.store.stats(&world.shard).await.unwrap();
     assert_eq!((stats.records, stats.waiting, stats.due, stats.running), (6, 2, 1, 2));
-    assert_eq!((stats.dead, stats.done, stats.sessions), (1, 1, 2));
+    assert_eq!((stats.dead, stats.done, stats.sessions, stats.sessions_expired), (1, 1, 2, 0));
     assert_eq!(stats.head_ms, Some(5000));
     assert_eq!(stats.orphans(), 0);
     let counted: Vec<(&str, i64)> =

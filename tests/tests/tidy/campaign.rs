@@ -72,6 +72,5 @@ fn numbers_are_read_from_names_of_tests() {
     assert_eq!(read("async fn b45_b46_b49_payload_bytes() {"), [45, 46, 49]);
     assert_eq!(read("    fn b15_u_what_is_no_job() {"), [15]);
     assert_eq!(read("fn u_b15_x() {"), [15]);
-    assert_eq!(read("fn the_b15_case() {"), []);
-    assert_eq!(read("b15_not_declared();"), []);
+    assert!(read("fn the_b15_case() {").is_empty() && read("b15_not_declared();").is_empty());
 }

@@ -1,12 +1,15 @@
 //! Workers that are killed, frozen, or kill themselves.
 
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use delayq::{Client, DeadReason, JobId, JobType};
+use delayq::{Client, DeadReason, Job, JobContext, JobId, JobResult, JobType, Worker, delayed_job};
 use delayq_redis_fixture::RedisServer;
 use delayq_tests::process::Process;
-use delayq_tests::{eventually, server_and_client};
+use delayq_tests::{Running, eventually, server_and_client};
+use tokio::sync::Notify;
 
 /// What `crashing_worker` runs; its handlers are there, and the workers of this program need none.
 #[delayq::payload]
@@ -171,4 +174,59 @@ async fn a_second_signal_ends_the_process_at_once() {
     worker.signal("INT");
     assert!(!worker.rest().await.contains(&"ended".to_owned()));
     assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
+}
+
+/// What the jobs below see of each other.
+#[derive(Default)]
+struct Company {
+    long_runs: AtomicBool,
+    long_may_end: Notify,
+    alone: OnceLock<bool>,
+}
+
+#[delayed_job(name = "long", version = 1, queue = "company")]
+struct Long;
+
+impl Job for Long {
+    async fn run(self, cx: JobContext) -> JobResult {
+        let company = cx.data::<Arc<Company>>()?;
+        company.long_runs.store(true, Ordering::SeqCst);
+        company.long_may_end.notified().await;
+        company.long_runs.store(false, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+#[delayed_job(name = "suspect", version = 1, queue = "suspects")]
+struct Suspect;
+
+impl Job for Suspect {
+    async fn run(self, cx: JobContext) -> JobResult {
+        let company = cx.data::<Arc<Company>>()?;
+        let _ = company.alone.set(!company.long_runs.load(Ordering::SeqCst));
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p_a_job_that_must_run_alone_waits_for_the_worker_s_other_queues() {
+    let (server, client) = server_and_client().await;
+    let company = Arc::new(Company::default());
+    client.enqueue::<Long>().send(Long).await.unwrap();
+    let worker = Worker::new(client.clone()).queues(["company", "suspects"]).data(company.clone());
+    let worker = Running::start(worker);
+    eventually("the other queue's job runs", || async { company.long_runs.load(Ordering::SeqCst).then_some(()) }).await;
+    let suspect = client.schedule::<Suspect>(Duration::from_secs(600)).send(Suspect).await.unwrap();
+    // As two crashes leave it.
+    let crashed = "for _, id in ipairs(redis.call('HKEYS', KEYS[1])) do local r = redis.call('HGET', KEYS[1], id) \
+                   redis.call('HSET', KEYS[1], id, r:sub(1, 3) .. string.char(2) .. r:sub(5)) end";
+    server.command(&["EVAL", crashed, "1", "delayq:{suspects/0}:jobs"]).unwrap();
+    suspect.reschedule(Duration::ZERO).await.unwrap();
+    let due = || server.command(&["ZRANGE", "delayq:{suspects/0}:due:5", "0", "-1", "WITHSCORES"]).unwrap();
+    let at_first = due();
+    eventually("it is put off", || async { (due() != at_first).then_some(()) }).await;
+    assert_eq!(company.alone.get(), None);
+    company.long_may_end.notify_one();
+    eventually("it runs", || async { company.alone.get().copied().filter(|alone| *alone) }).await;
+    worker.stop().await.unwrap();
 }

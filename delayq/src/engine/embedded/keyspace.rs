@@ -310,6 +310,9 @@ impl Keyspace {
         let row = read.query_row([name], |row| {
             let (kind, count): (i64, i64) = (row.get(1)?, row.get(2)?);
             let kind = Kind::from_stored(kind);
+            if count < 0 || (count > 0 && kind == Kind::Nothing) {
+                return Err(rusqlite::Error::IntegralValueOutOfRange(2, count));
+            }
             let small = match row.get_ref(4)?.as_blob_or_null()? {
                 _ if count == 0 => Some(Small::new(kind)),
                 None => None,

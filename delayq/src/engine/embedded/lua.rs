@@ -134,7 +134,8 @@ fn lent(bytes: &[u8]) -> Either<&str, Lent<'_>> {
     std::str::from_utf8(bytes).map_or(Either::Right(Lent(bytes)), Either::Left)
 }
 
-/// The words of a command, as Redis takes them: a number in full.
+/// The words of a command, as Redis takes them: a whole number in full. One with a fraction comes as Lua writes it, where Redis has all 17
+/// digits; scripts pass none.
 fn words(count: usize, list: &Table) -> mlua::Result<Vec<Vec<u8>>> {
     let refused = || carried(Fault::said("ERR Lua redis lib command arguments must be strings or integers"));
     let mut words = Vec::with_capacity(count);

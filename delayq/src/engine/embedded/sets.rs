@@ -68,7 +68,7 @@ pub(super) fn first(space: &Keyspace, slot: Slot, most: i64) -> Result<Vec<Vec<u
     }
     let mut all = space.db.prepare_cached(sql::SET_ALL)?;
     let mut rows = all.query([space.id(slot)])?;
-    let mut members = Vec::with_capacity(most);
+    let mut members = Vec::new();
     while members.len() < most {
         let Some(row) = rows.next()? else { break };
         members.push(row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?.to_vec());

@@ -112,13 +112,16 @@ pub(super) fn zrem(space: &mut Keyspace, key: &[u8], members: Args<'_>) -> Resul
     })
 }
 
-/// Bounds as closed ones: "(1" and "1" differ by the least that a score can.
+/// Bounds as closed ones: "(1" and "1" differ by the least that a score can. Beyond the infinite there is nothing.
 fn between(from: &[u8], to: &[u8]) -> Result<(f64, f64), Fault> {
+    let nothing = (f64::INFINITY, f64::NEG_INFINITY);
     let bound = |text: &[u8], beyond: fn(f64) -> f64| match text.strip_prefix(b"(") {
         Some(open) => score(open).map(beyond),
         None => score(text),
     };
-    bound(from, f64::next_up).and_then(|low| Ok((low, bound(to, f64::next_down)?)))
+    let (low, high) = (bound(from, f64::next_up)?, bound(to, f64::next_down)?);
+    let is_beyond = |text: &[u8], end: f64| text.strip_prefix(b"(").is_some_and(|open| score(open).ok() == Some(end));
+    Ok(if is_beyond(from, f64::INFINITY) || is_beyond(to, f64::NEG_INFINITY) { nothing } else { (low, high) })
 }
 
 /// The ranks in a small set of what has these scores.

@@ -21,6 +21,8 @@ pub struct Claim<'a> {
     pub timer_ms: u64,
     /// A job to take alone.
     pub alone: Option<[u8; 16]>,
+    /// Whether the worker runs something for another session: then no job comes that must run alone.
+    pub in_company: bool,
     /// What is settled first.
     pub verdicts: &'a [(Member, Verdict)],
 }
@@ -92,7 +94,8 @@ impl Store {
         args.push(decimal(claim.count));
         args.push(decimal(claim.bytes));
         args.push(decimal(claim.timer_ms));
-        args.push(claim.alone.map_or_else(Vec::new, |id| id.to_vec()));
+        let company = if claim.in_company { b"-".to_vec() } else { Vec::new() };
+        args.push(claim.alone.map_or(company, |id| id.to_vec()));
         args.append(&mut packed.args);
         let mut answer = self.call(&CLAIM, shard.all(Some(session)), &args).await?;
         let paused = match answer.code() {

@@ -23,8 +23,10 @@ pub struct Stats {
     pub dead: u64,
     /// Finished jobs whose records are retained.
     pub done: u64,
-    /// Open sessions, and lost ones that are being taken back.
+    /// Sessions whose lease lives.
     pub sessions: u64,
+    /// Sessions whose lease has run out, and lost ones that are being taken back.
+    pub sessions_expired: u64,
     /// Whether claims are paused.
     pub paused: bool,
     /// The earliest due time, ms since 1970.
@@ -78,6 +80,7 @@ impl Store {
             dead: answer.count()?,
             done: answer.count()?,
             sessions: answer.count()?,
+            sessions_expired: answer.count()?,
             paused: answer.int()? == 1,
             head_ms: u64::try_from(answer.int()?).ok(),
             mark: Mark::parse(&answer.text()?),

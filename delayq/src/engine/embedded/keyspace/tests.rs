@@ -68,6 +68,17 @@ impl Dice {
             "HEXISTS" | "HGET" | "ZRANK" | "ZREVRANK" | "ZSCORE" => vec![self.name()],
             "HLEN" | "SCARD" | "ZCARD" | "SMEMBERS" => Vec::new(),
             "SRANDMEMBER" => vec![self.number()],
+            "HSCAN" => {
+                let cursor = match self.0.u8(0..3) {
+                    0 => b"0".to_vec(),
+                    // The cursor of a field: its bytes in hex digits.
+                    _ => self
+                        .name()
+                        .iter()
+                        .fold(b"1".to_vec(), |text, byte| [text, format!("{byte:02x}").into()].concat()),
+                };
+                vec![cursor, b"COUNT".to_vec(), self.number()]
+            }
             "ZCOUNT" => vec![self.bound(), self.bound()],
             "ZRANGEBYSCORE" if self.0.bool() => {
                 vec![self.bound(), self.bound(), b"LIMIT".to_vec(), self.number(), self.number()]
