@@ -1,5 +1,6 @@
 //! What went wrong: one line that says what to do, and an exit code.
 
+use std::collections::BTreeSet;
 use std::error::Error as _;
 use std::fmt::Display;
 use std::io;
@@ -13,6 +14,8 @@ use crate::output::remark;
 pub(crate) enum Failure {
     /// The library says no.
     Store(delayq::Error),
+    /// No answer came, so that it may have happened; with what is needed to ask again.
+    Unsure(String),
     /// It was refused, or is not there.
     Refused(String),
     /// The command line is wrong.
@@ -39,7 +42,7 @@ impl Failure {
     pub(crate) fn text(&self) -> Option<String> {
         match self {
             Failure::Store(error) => Some(told(error)),
-            Failure::Refused(text) | Failure::Usage(text) => Some(text.clone()),
+            Failure::Unsure(text) | Failure::Refused(text) | Failure::Usage(text) => Some(text.clone()),
             Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => None,
             Failure::Output(error) => Some(format!("the output can't be written: {error}")),
             Failure::Told(_) => None,
@@ -50,6 +53,7 @@ impl Failure {
     pub(crate) fn code(&self) -> u8 {
         match self {
             Failure::Store(error) => code(error),
+            Failure::Unsure(_) => UNREACHABLE,
             Failure::Refused(_) => REFUSED,
             Failure::Usage(_) => USAGE,
             // Whoever read has seen enough.
@@ -64,6 +68,8 @@ impl Failure {
 #[derive(Debug, Default)]
 pub(crate) struct OneByOne {
     is_refused: bool,
+    /// What was said, so that what several of them meet is said once.
+    told: BTreeSet<String>,
 }
 
 impl OneByOne {
@@ -72,7 +78,11 @@ impl OneByOne {
         match result {
             Err(failure) if failure.code() == REFUSED => {
                 self.is_refused = true;
-                failure.text().iter().for_each(remark);
+                if let Some(text) = failure.text()
+                    && self.told.insert(text.clone())
+                {
+                    remark(text);
+                }
                 Ok(())
             }
             other => other,

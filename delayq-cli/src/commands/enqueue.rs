@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use delayq::{Client, JobId, RawJob};
+use delayq::{Client, Error, JobId, RawJob};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::{Session, lines};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, told};
 use crate::output::remark;
 use crate::time;
 
@@ -102,16 +102,17 @@ pub(crate) async fn run(session: &mut Session, options: Options) -> Outcome {
         Some("-") => from_stdin()?,
         Some(text) => text.to_owned(),
     };
-    let job = options.terms.job(&name, json(&payload)?);
-    let queue = options.queue;
-    session.audit.begins(Some(&queue), &name)?;
-    let sent = session.client.send_raw(&queue, vec![job]).await;
-    let Some(sent) = sent.into_iter().next() else {
-        return Err(Failure::Refused("the store gave no answer for the job".to_owned()));
+    // The id is there before anything is sent, so that an answer that isn't sure can name it.
+    let id = options.terms.id.unwrap_or_else(JobId::new);
+    let job = options.terms.job(&name, json(&payload)?).id(id);
+    let (queue, id) = (options.queue, id.to_string());
+    session.audit.begins(Some(&queue), &format!("{name} {id}"))?;
+    let sent = session.client.send_raw(&queue, vec![job]).await.into_iter().next();
+    let sent = match sent {
+        Some(sent) => sent.map_err(|error| unsure(error, &id)),
+        None => Err(Failure::Refused("the store gave no answer for the job".to_owned())),
     };
-    let handle = sent?;
-    let id = handle.id().to_string();
-    session.audit.ends(Some(&queue), &id)?;
+    let handle = session.audit.ended(Some(&queue), &id, sent, |_| id.clone())?;
     noted(&session.client, &BTreeSet::from([queue.clone()])).await;
     if session.out.json {
         session.out.json_line(&View { id, queue: &queue, new: handle.is_new() })?;
@@ -122,6 +123,15 @@ pub(crate) async fn run(session: &mut Session, options: Options) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// Where the job may be there, so that to send it again without its id might make a second one.
+fn unsure(error: Error, id: &str) -> Failure {
+    if error.is_unknown() {
+        Failure::Unsure(format!("{}; it may be there: to send it again, add --id {id}", told(&error)))
+    } else {
+        error.into()
+    }
 }
 
 impl Terms {
@@ -148,9 +158,6 @@ impl Terms {
         }
         if let Some(after_done) = self.retain {
             job = job.retain_for(after_done);
-        }
-        if let Some(id) = self.id {
-            job = job.id(id);
         }
         job
     }
