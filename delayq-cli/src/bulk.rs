@@ -94,7 +94,9 @@ pub(crate) async fn matching(
                 ends_at = Some(end);
             }
             if others > there + OTHERS_MAX && ends_at.is_none_or(|end| end == Timestamp::MAX) {
-                remark(format!("{queue}: {state} jobs come faster than they can be looked at, and the last are left out"));
+                remark(format!(
+                    "{queue}: {state} jobs come faster than they can be looked at, and the last are left out"
+                ));
                 break;
             }
             query = query.after(next);
@@ -191,7 +193,8 @@ where
             Ok(Change::Running) => tally.running += 1,
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::WrongState) => tally.passed += 1,
             Err(error) => {
-                tally.unsure += u64::from(error.is_unknown());
+                // Also of one that wasn't reached at last an earlier try may have been carried out.
+                tally.unsure += u64::from(error.is_temporary());
                 is_lost.set(true);
                 if result.is_ok() {
                     result = Err(error.into());

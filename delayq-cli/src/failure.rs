@@ -14,8 +14,6 @@ use crate::output::remark;
 pub(crate) enum Failure {
     /// The library says no.
     Store(delayq::Error),
-    /// No answer came, so that it may have happened; with what is needed to ask again.
-    Unsure(String),
     /// It was refused, or is not there.
     Refused(String),
     /// The command line is wrong.
@@ -42,7 +40,7 @@ impl Failure {
     pub(crate) fn text(&self) -> Option<String> {
         match self {
             Failure::Store(error) => Some(told(error)),
-            Failure::Unsure(text) | Failure::Refused(text) | Failure::Usage(text) => Some(text.clone()),
+            Failure::Refused(text) | Failure::Usage(text) => Some(text.clone()),
             Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => None,
             Failure::Output(error) => Some(format!("the output can't be written: {error}")),
             Failure::Told(_) => None,
@@ -53,7 +51,6 @@ impl Failure {
     pub(crate) fn code(&self) -> u8 {
         match self {
             Failure::Store(error) => code(error),
-            Failure::Unsure(_) => UNREACHABLE,
             Failure::Refused(_) => REFUSED,
             Failure::Usage(_) => USAGE,
             // Whoever read has seen enough.

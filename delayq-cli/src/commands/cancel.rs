@@ -83,13 +83,7 @@ pub(crate) async fn run(session: &mut Session, options: Options) -> Outcome {
     each.end()
 }
 
-async fn one(
-    session: &mut Session,
-    named: &[String],
-    queues: &[String],
-    id: JobId,
-    each: &mut OneByOne,
-) -> Outcome {
+async fn one(session: &mut Session, named: &[String], queues: &[String], id: JobId, each: &mut OneByOne) -> Outcome {
     let handle = find::handle(&session.client, named, queues, id, each).await?;
     let (queue, asked_for) = (Some(handle.queue()), id.to_string());
     session.audit.begins(queue, &asked_for)?;

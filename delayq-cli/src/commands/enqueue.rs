@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use delayq::{Client, Error, JobId, RawJob};
+use delayq::{Client, JobId, RawJob};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::{Session, lines};
-use crate::failure::{Failure, Outcome, told};
+use crate::failure::{Failure, Outcome, UNREACHABLE, told};
 use crate::output::remark;
 use crate::time;
 
@@ -109,10 +109,17 @@ pub(crate) async fn run(session: &mut Session, options: Options) -> Outcome {
     session.audit.begins(Some(&queue), &format!("{name} {id}"))?;
     let sent = session.client.send_raw(&queue, vec![job]).await.into_iter().next();
     let sent = match sent {
-        Some(sent) => sent.map_err(|error| unsure(error, &id)),
+        Some(sent) => sent.map_err(Failure::from),
         None => Err(Failure::Refused("the store gave no answer for the job".to_owned())),
     };
-    let handle = session.audit.ended(Some(&queue), &id, sent, |_| id.clone())?;
+    let handle = match session.audit.ended(Some(&queue), &id, sent, |_| id.clone()) {
+        Err(Failure::Store(error)) if error.is_unknown() => {
+            // Sent again without its id it might be a second job.
+            remark(format!("delayq: {}; it may be there: to send it again, add --id {id}", told(&error)));
+            return Err(Failure::Told(UNREACHABLE));
+        }
+        sent => sent?,
+    };
     noted(&session.client, &BTreeSet::from([queue.clone()])).await;
     if session.out.json {
         session.out.json_line(&View { id, queue: &queue, new: handle.is_new() })?;
@@ -123,15 +130,6 @@ pub(crate) async fn run(session: &mut Session, options: Options) -> Outcome {
         }
     }
     Ok(())
-}
-
-/// Where the job may be there, so that to send it again without its id might make a second one.
-fn unsure(error: Error, id: &str) -> Failure {
-    if error.is_unknown() {
-        Failure::Unsure(format!("{}; it may be there: to send it again, add --id {id}", told(&error)))
-    } else {
-        error.into()
-    }
 }
 
 impl Terms {

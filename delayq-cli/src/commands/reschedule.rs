@@ -104,13 +104,7 @@ pub(crate) async fn run(session: &mut Session, options: Options) -> Outcome {
     each.end()
 }
 
-async fn one(
-    session: &mut Session,
-    options: &Options,
-    queues: &[String],
-    id: JobId,
-    each: &mut OneByOne,
-) -> Outcome {
+async fn one(session: &mut Session, options: &Options, queues: &[String], id: JobId, each: &mut OneByOne) -> Outcome {
     let handle = find::handle(&session.client, &options.queues, queues, id, each).await?;
     let (queue, asked_for) = (Some(handle.queue()), format!("{id} {}", options.when.told()));
     session.audit.begins(queue, &asked_for)?;

@@ -40,7 +40,7 @@ async fn lines_without_an_answer_are_not_told_as_not_sent() {
     }
     let log = shown(&folder.file("audit"));
     proxy.strike(UNANSWERED, &["unheard"], u64::MAX);
-    let args = ["enqueue", "--lines", "--timeout", "400ms", "--json", "--audit-log", &log];
+    let args = ["enqueue", "--lines", "--timeout", "1s", "--json", "--audit-log", &log];
     let ran = run_with_input(&proxy.url(), &args, lines.as_bytes()).await;
     assert_eq!(ran.code, 3, "{ran:#?}");
     let summary: Value = serde_json::from_str(&ran.out).unwrap();
@@ -61,7 +61,11 @@ async fn lines_without_an_answer_are_not_told_as_not_sent() {
             None => break,
         }
     }
-    assert!(!there.is_empty() && there.is_subset(&unsure), "{:?} are there, but {unsure:?} said", there.difference(&unsure));
+    assert!(
+        !there.is_empty() && there.is_subset(&unsure),
+        "{:?} are there, but {unsure:?} said",
+        there.difference(&unsure)
+    );
     let last: u64 = unsure.union(&unsent).copied().max().unwrap();
     assert!(ran.err.contains(&format!("nothing beyond line {last} was sent")), "{}", ran.err);
     assert_eq!(unsure.len() + unsent.len(), last as usize, "each of them is told");
@@ -79,7 +83,7 @@ async fn a_bulk_cancel_that_is_cut_off_tells_what_it_did() {
     let log = shown(&folder.file("audit"));
     let ids = waiting(&client, ORDERS, "cancel_order", 400).await;
     proxy.strike(UNANSWERED, &[ids[150].as_uuid().into_bytes()], u64::MAX);
-    let args = ["cancel", "--queue", ORDERS, "--all", "--yes", "--timeout", "400ms", "--json", "--audit-log", &log];
+    let args = ["cancel", "--queue", ORDERS, "--all", "--yes", "--timeout", "1s", "--json", "--audit-log", &log];
     let ran = run(&proxy.url(), &args).await;
     assert_eq!(ran.code, 3, "{ran:#?}");
     let many: Value = serde_json::from_str(ran.out.lines().last().unwrap()).unwrap();
@@ -107,7 +111,7 @@ async fn changes_that_fail_are_written_down_too() {
     proxy.strike(UNANSWERED, &[dead, waits].map(|id| id.as_uuid().into_bytes()), u64::MAX);
     let ended = async |name: &str, args: &[&str], saying: &str| {
         let log = shown(&folder.file(name));
-        let common = ["--queue", ORDERS, "--timeout", "300ms", "--audit-log", &log];
+        let common = ["--queue", ORDERS, "--timeout", "1s", "--audit-log", &log];
         let ran = run(&proxy.url(), &[args, &common].concat()).await;
         assert_eq!(ran.code, 3, "{ran:#?}");
         let audit = audit(&log);
@@ -116,9 +120,10 @@ async fn changes_that_fail_are_written_down_too() {
     };
     let id = waits.to_string();
     let not_known = "0 deleted; of 2 it is not known, 0 were not tried";
+    let (cancel, reschedule) = (["cancel", &id], ["reschedule", &id, "--in", "2h"]);
     tokio::join!(
-        ended("one", &["cancel", &id], "no answer"),
-        ended("two", &["reschedule", &id, "--in", "2h"], "no answer"),
+        ended("one", &cancel, "no answer"),
+        ended("two", &reschedule, "no answer"),
         ended("three", &["dead", "delete", "--all", "--yes"], not_known),
     );
 }
