@@ -56,13 +56,13 @@ struct Lateness {
 
 pub(crate) async fn run(session: &mut Session, options: Options) -> Outcome {
     let queues = find::queues(&session.client, &options.queues).await?;
-    let mut seen = Seen { workers: Vec::new(), running: Vec::new(), now: jiff::Timestamp::now() };
+    let mut seen = Seen { queues: Vec::new(), workers: Vec::new(), running: Vec::new(), now: jiff::Timestamp::now() };
     let mut each = OneByOne::default();
     for queue in &queues {
         let looked = seen.look(&session.client, queue, options.running).await;
         find::spare(&mut each, queue, looked)?;
     }
-    let Seen { workers, running, now } = seen;
+    let Seen { queues: looked_at, workers, running, now } = seen;
     let out = &mut session.out;
     if out.json {
         for worker in &workers {
@@ -71,11 +71,11 @@ pub(crate) async fn run(session: &mut Session, options: Options) -> Outcome {
         return each.end();
     }
     if workers.is_empty() {
-        remark(if queues.is_empty() {
-            "no queue was used yet under this prefix".to_owned()
-        } else {
-            format!("no worker serves {}", queues.join(", "))
-        });
+        if queues.is_empty() {
+            remark("no queue was used yet under this prefix");
+        } else if !looked_at.is_empty() {
+            remark(format!("no worker serves {}", looked_at.join(", ")));
+        }
         return each.end();
     }
     table(out, &workers, now)?;
@@ -86,8 +86,9 @@ pub(crate) async fn run(session: &mut Session, options: Options) -> Outcome {
     each.end()
 }
 
-/// Workers, what they run if that is asked for, and the store's clock.
+/// The queues that could be looked into, their workers, what these run if that is asked for, and the store's clock.
 struct Seen {
+    queues: Vec<String>,
     workers: Vec<WorkerInfo>,
     running: Vec<JobInfo>,
     now: jiff::Timestamp,
@@ -100,6 +101,7 @@ impl Seen {
         if running {
             self.running.extend(held(client, queue).await?);
         }
+        self.queues.push(queue.to_owned());
         Ok(())
     }
 }

@@ -52,7 +52,9 @@ async fn a_damaged_queue_hides_no_other() {
         let lines: Vec<serde_json::Value> = ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(ids(&lines), found, "{args:?}");
     }
-    tells(&run(&url, &["workers"]).await);
+    let workers = run(&url, &["workers"]).await;
+    tells(&workers);
+    assert!(workers.err.ends_with("no worker serves orders\n"), "{workers:#?}");
     // The damage is nothing that keeps a queue from being named.
     tells(&run(&url, &["jobs", "--queue", "junk"]).await);
     tells(&run(&url, &["cancel", "--queue", "junk", "--all", "--yes"]).await);
