@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
+use crate::output::remark;
 
 /// Where changes are written down, if anywhere.
 #[derive(Debug)]
@@ -53,6 +54,32 @@ impl Audit {
     /// After it: what came of it.
     pub(crate) fn ends(&mut self, queue: Option<&str>, what: &str) -> Outcome {
         self.write("ends", queue, what)
+    }
+
+    /// After a change that may have failed: what came of it, or of `what` why nothing did. Hands the result on.
+    pub(crate) fn ended<T, E: Into<Failure>>(
+        &mut self,
+        queue: Option<&str>,
+        what: &str,
+        result: Result<T, E>,
+        told: impl FnOnce(&T) -> String,
+    ) -> Outcome<T> {
+        match result {
+            Ok(done) => self.ends(queue, &told(&done)).map(|()| done),
+            Err(error) => {
+                let failure = error.into();
+                let text = match failure.text() {
+                    Some(why) if what.is_empty() => why,
+                    Some(why) => format!("{what}: {why}"),
+                    None => what.to_owned(),
+                };
+                // Why it failed is the graver news.
+                if let Err(unwritten) = self.ends(queue, &text) {
+                    unwritten.text().iter().for_each(remark);
+                }
+                Err(failure)
+            }
+        }
     }
 
     fn write(&mut self, event: &str, queue: Option<&str>, what: &str) -> Outcome {

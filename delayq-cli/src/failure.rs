@@ -1,5 +1,6 @@
 //! What went wrong: one line that says what to do, and an exit code.
 
+use std::collections::BTreeSet;
 use std::error::Error as _;
 use std::fmt::Display;
 use std::io;
@@ -64,6 +65,8 @@ impl Failure {
 #[derive(Debug, Default)]
 pub(crate) struct OneByOne {
     is_refused: bool,
+    /// What was said, so that what several of them meet is said once.
+    told: BTreeSet<String>,
 }
 
 impl OneByOne {
@@ -72,7 +75,11 @@ impl OneByOne {
         match result {
             Err(failure) if failure.code() == REFUSED => {
                 self.is_refused = true;
-                failure.text().iter().for_each(remark);
+                if let Some(text) = failure.text()
+                    && self.told.insert(text.clone())
+                {
+                    remark(text);
+                }
                 Ok(())
             }
             other => other,

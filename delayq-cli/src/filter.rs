@@ -59,6 +59,8 @@ pub(crate) trait Narrow {
     fn is_empty(&self) -> bool;
     /// The jobs of a state that it means; `now` is the store's.
     fn query(&self, state: JobState, now: Timestamp) -> JobQuery;
+    /// Where the due times that it means end, if it says so.
+    fn due_before(&self, now: Timestamp) -> Option<Timestamp>;
     /// It in words, for the audit log: no part of a payload.
     fn told(&self) -> Vec<String>;
 }
@@ -83,6 +85,10 @@ impl Narrow for Filter {
             query = query.due_before(before.resolve(now));
         }
         query
+    }
+
+    fn due_before(&self, now: Timestamp) -> Option<Timestamp> {
+        self.due_before.map(|before| before.resolve(now))
     }
 
     fn told(&self) -> Vec<String> {
@@ -113,6 +119,10 @@ impl Narrow for DeadFilter {
             query = query.error_contains(text);
         }
         query
+    }
+
+    fn due_before(&self, now: Timestamp) -> Option<Timestamp> {
+        self.jobs.due_before(now)
     }
 
     fn told(&self) -> Vec<String> {

@@ -6,6 +6,8 @@
 
 #[path = "cli/changing.rs"]
 mod changing;
+#[path = "cli/damaged.rs"]
+mod damaged;
 #[path = "cli/dead.rs"]
 mod dead;
 #[path = "cli/doctor.rs"]
@@ -14,6 +16,8 @@ mod doctor;
 mod kit;
 #[path = "cli/looking.rs"]
 mod looking;
+#[path = "cli/lost.rs"]
+mod lost;
 #[path = "cli/security.rs"]
 mod security;
 #[path = "cli/sending.rs"]

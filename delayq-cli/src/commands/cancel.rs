@@ -6,7 +6,7 @@ use delayq::{CancelOutcome, JobId, JobState};
 use serde::Serialize;
 
 use super::Session;
-use crate::bulk::{self, Change};
+use crate::bulk::{self, Change, Tally};
 use crate::confirm::{Yes, confirm};
 use crate::failure::{OneByOne, Outcome};
 use crate::filter::{Filter, Narrow};
@@ -19,7 +19,10 @@ use crate::output::colour;
 Examples:
   delayq cancel 0197a3c2-5e1f-7d3a-9c4b-2f6e8d1a0b5c
   delayq cancel --queue mail --name newsletter              counts
-  delayq cancel --queue mail --name newsletter --yes        cancels exactly those")]
+  delayq cancel --queue mail --name newsletter --yes        cancels exactly those
+
+A filter counts at the moment of the look. A job that was found is then cancelled by its id, whatever has become of it: also
+one that was moved to another time meanwhile, and one that has begun to run, which will not run again.")]
 pub(crate) struct Options {
     /// Their ids; all queues are looked through for them unless --queue is given
     #[arg(value_name = "ID")]
@@ -60,6 +63,7 @@ struct Many<'a> {
     cancelled: u64,
     running: u64,
     ended_before: u64,
+    unsure: u64,
 }
 
 pub(crate) async fn run(session: &mut Session, options: Options) -> Outcome {
@@ -67,21 +71,25 @@ pub(crate) async fn run(session: &mut Session, options: Options) -> Outcome {
     let queues = find::queues(&session.client, &options.queues).await?;
     let mut each = OneByOne::default();
     for id in &options.ids {
-        each.take(one(session, &options.queues, &queues, *id).await)?;
+        let cancelled = one(session, &options.queues, &queues, *id, &mut each).await;
+        each.take(cancelled)?;
     }
     if options.ids.is_empty() {
         for queue in &queues {
-            each.take(by_filter(session, &options, queue).await)?;
+            let cancelled = by_filter(session, &options, queue).await;
+            each.take(cancelled.map_err(|failure| find::of_queue(queue, failure)))?;
         }
     }
     each.end()
 }
 
-async fn one(session: &mut Session, named: &[String], queues: &[String], id: JobId) -> Outcome {
-    let handle = find::handle(&session.client, named, queues, id).await?;
-    session.audit.begins(Some(handle.queue()), &id.to_string())?;
-    let (outcome, what, style) = told(handle.cancel().await?);
-    session.audit.ends(Some(handle.queue()), &format!("{id} {outcome}"))?;
+async fn one(session: &mut Session, named: &[String], queues: &[String], id: JobId, each: &mut OneByOne) -> Outcome {
+    let handle = find::handle(&session.client, named, queues, id, each).await?;
+    let (queue, asked_for) = (Some(handle.queue()), id.to_string());
+    session.audit.begins(queue, &asked_for)?;
+    let cancelled = handle.cancel().await.map(told);
+    let ended = session.audit.ended(queue, &asked_for, cancelled, |(outcome, ..)| format!("{id} {outcome}"));
+    let (outcome, what, style) = ended?;
     if session.out.json {
         session.out.json_line(&One { id: id.to_string(), queue: handle.queue(), outcome })?;
     } else {
@@ -108,18 +116,27 @@ async fn by_filter(session: &mut Session, options: &Options, queue: &str) -> Out
     let mut ids = Vec::new();
     bulk::matching(&session.client, queue, &options.filter, &states, |job| ids.push(job.id)).await?;
     let matched = ids.len();
-    let view = |cancelled, running, ended_before| Many { queue, matched, cancelled, running, ended_before };
+    let view = |tally: Tally| Many {
+        queue,
+        matched,
+        cancelled: tally.done,
+        running: tally.running,
+        ended_before: tally.passed,
+        unsure: tally.unsure,
+    };
     let asked = confirm(matched, "job", queue, "cancel", options.yes);
     if session.out.json && !matches!(asked, Ok(true)) {
-        session.out.json_line(&view(0, 0, 0))?;
+        session.out.json_line(&view(Tally::default()))?;
     }
     if !asked? {
         return Ok(());
     }
-    let told = options.filter.told().join(", ");
-    session.audit.begins(Some(queue), &format!("{matched} jobs: {told}"))?;
+    let mut told = options.filter.told();
+    told.extend(options.all.then(|| "all".to_owned()));
+    told.extend(states.iter().map(|state| format!("state={state}")));
+    session.audit.begins(Some(queue), &format!("{matched} jobs: {}", told.join(", ")))?;
     let client = &session.client;
-    let tally = bulk::each(ids, format!("{queue}: cancelling"), |id| {
+    let (tally, result) = bulk::each(ids, format!("{queue}: cancelling"), |id| {
         let handle = client.job(queue, id);
         async move {
             Ok(match handle.cancel().await? {
@@ -128,16 +145,19 @@ async fn by_filter(session: &mut Session, options: &Options, queue: &str) -> Out
             })
         }
     })
-    .await?;
+    .await;
     let text = format!(
-        "{} cancelled, {} run now and will not run again, {} had ended before",
-        tally.done, tally.running, tally.passed
+        "{} cancelled, {} run now and will not run again, {} had ended before{}",
+        tally.done,
+        tally.running,
+        tally.passed,
+        tally.told_of_rest()
     );
-    session.audit.ends(Some(queue), &text)?;
+    let ended = session.audit.ended(Some(queue), &text, result, |()| text.clone());
     if session.out.json {
-        session.out.json_line(&view(tally.done, tally.running, tally.passed))?;
+        session.out.json_line(&view(tally))?;
     } else {
         session.out.line(format!("{queue}: {text}"))?;
     }
-    Ok(())
+    ended
 }

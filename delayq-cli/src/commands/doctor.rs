@@ -140,10 +140,10 @@ async fn mend(session: &mut Session, repair: &mut Repair<'_>, yes: bool) -> Outc
         return Err(Failure::Refused(format!("{queue}: nothing was done: add --yes to mend it")));
     }
     session.audit.begins(Some(queue), &counted)?;
-    let done = Done::of(&session.client.repair(queue).await?);
-    let text = done.told();
+    let done = session.client.repair(queue).await.map(|report| Done::of(&report));
+    let text = done.as_ref().map(Done::told).unwrap_or_default();
+    let done = session.audit.ended(Some(queue), "part of it may be mended", done, |_| text.clone())?;
     repair.done = Some(done);
-    session.audit.ends(Some(queue), &text)?;
     if !session.out.json {
         session.out.line(format!("{queue}: {text}"))?;
     }

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::{Session, lines};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, UNREACHABLE, told};
 use crate::output::remark;
 use crate::time;
 
@@ -102,16 +102,24 @@ pub(crate) async fn run(session: &mut Session, options: Options) -> Outcome {
         Some("-") => from_stdin()?,
         Some(text) => text.to_owned(),
     };
-    let job = options.terms.job(&name, json(&payload)?);
-    let queue = options.queue;
-    session.audit.begins(Some(&queue), &name)?;
-    let sent = session.client.send_raw(&queue, vec![job]).await;
-    let Some(sent) = sent.into_iter().next() else {
-        return Err(Failure::Refused("the store gave no answer for the job".to_owned()));
+    // The id is there before anything is sent, so that an answer that isn't sure can name it.
+    let id = options.terms.id.unwrap_or_else(JobId::new);
+    let job = options.terms.job(&name, json(&payload)?).id(id);
+    let (queue, id) = (options.queue, id.to_string());
+    session.audit.begins(Some(&queue), &format!("{name} {id}"))?;
+    let sent = session.client.send_raw(&queue, vec![job]).await.into_iter().next();
+    let sent = match sent {
+        Some(sent) => sent.map_err(Failure::from),
+        None => Err(Failure::Refused("the store gave no answer for the job".to_owned())),
     };
-    let handle = sent?;
-    let id = handle.id().to_string();
-    session.audit.ends(Some(&queue), &id)?;
+    let handle = match session.audit.ended(Some(&queue), &id, sent, |_| id.clone()) {
+        Err(Failure::Store(error)) if error.is_unknown() => {
+            // Sent again without its id it might be a second job.
+            remark(format!("delayq: {}; it may be there: to send it again, add --id {id}", told(&error)));
+            return Err(Failure::Told(UNREACHABLE));
+        }
+        sent => sent?,
+    };
     noted(&session.client, &BTreeSet::from([queue.clone()])).await;
     if session.out.json {
         session.out.json_line(&View { id, queue: &queue, new: handle.is_new() })?;
@@ -148,9 +156,6 @@ impl Terms {
         }
         if let Some(after_done) = self.retain {
             job = job.retain_for(after_done);
-        }
-        if let Some(id) = self.id {
-            job = job.id(id);
         }
         job
     }

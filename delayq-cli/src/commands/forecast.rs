@@ -7,10 +7,10 @@ use delayq::Forecast;
 use serde::Serialize;
 
 use super::Session;
-use crate::failure::Outcome;
+use crate::failure::{OneByOne, Outcome};
 use crate::find;
 use crate::output::colour::{FAINT, GOOD, HEAD};
-use crate::output::json::ms;
+use crate::output::json::{in_ms, ms};
 use crate::output::{Out, remark};
 use crate::time;
 
@@ -48,17 +48,22 @@ pub(crate) async fn run(session: &mut Session, options: Options) -> Outcome {
     if queues.is_empty() {
         remark("no queue was used yet under this prefix");
     }
+    let mut each = OneByOne::default();
     for queue in &queues {
-        let forecast = session.client.forecast(queue, options.step, usize::from(options.steps)).await?;
-        if session.out.json {
-            let Forecast { now, due, steps, later, .. } = &forecast;
-            let (now, step_ms) = (now.to_string(), ms(options.step));
-            session.out.json_line(&View { queue, now, step_ms, due: *due, steps, later: *later })?;
-        } else {
-            chart(&mut session.out, queue, options.step, &forecast)?;
-        }
+        let shown = show(session, queue, &options).await;
+        find::spare(&mut each, queue, shown)?;
     }
-    Ok(())
+    each.end()
+}
+
+async fn show(session: &mut Session, queue: &str, options: &Options) -> Outcome {
+    let forecast = session.client.forecast(queue, options.step, usize::from(options.steps)).await?;
+    if !session.out.json {
+        return chart(&mut session.out, queue, options.step, &forecast);
+    }
+    let Forecast { now, due, steps, later, .. } = &forecast;
+    let (now, step_ms) = (in_ms(*now), ms(options.step));
+    Ok(session.out.json_line(&View { queue, now, step_ms, due: *due, steps, later: *later })?)
 }
 
 /// Steps in which nothing falls due are passed over.

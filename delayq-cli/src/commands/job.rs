@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::Session;
 use super::jobs::when;
 use crate::bulk::PAGE;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, OneByOne, Outcome};
 use crate::find;
 use crate::output::json::JobView;
 use crate::output::{Out, colour, escaped};
@@ -42,14 +42,16 @@ struct Ended<'a> {
 pub(crate) async fn run(session: &mut Session, options: Options) -> Outcome {
     let named: Vec<String> = options.queue.into_iter().collect();
     let queues = find::queues(&session.client, &named).await?;
-    let found = find::everywhere(&session.client, &queues, options.id).await?;
-    if found.is_empty() {
-        return ended(session, &queues, options.id).await;
+    let mut each = OneByOne::default();
+    let found = find::look(&session.client, &queues, options.id, &mut each).await?;
+    if found.there.is_empty() {
+        ended(session, &queues, options.id, &mut each).await?;
     }
-    for job in found {
-        print(session, job).await?;
+    for (queue, job) in found.there {
+        let shown = print(session, job).await;
+        find::spare(&mut each, &queue, shown)?;
     }
-    Ok(())
+    each.end()
 }
 
 /// Prints a job with all that is known of it.
@@ -70,16 +72,17 @@ pub(crate) async fn print(session: &mut Session, mut job: JobInfo) -> Outcome {
 }
 
 /// A job that has left its queue.
-async fn ended(session: &mut Session, queues: &[String], id: JobId) -> Outcome {
-    let Some((queue, status)) = find::ended(&session.client, queues, id).await? else {
+async fn ended(session: &mut Session, queues: &[String], id: JobId, each: &mut OneByOne) -> Outcome {
+    let found = find::look_for_end(&session.client, queues, id, each).await?;
+    let Some((queue, status)) = found.there.first() else {
         return Err(Failure::Refused(format!(
             "there is no job {id} in {}: it ended more than 15 s ago, or never was",
-            if queues.len() == 1 { queues[0].as_str() } else { "any queue" }
+            found.place
         )));
     };
-    let how = ending(&status);
+    let how = ending(status);
     if session.out.json {
-        session.out.json_line(&Ended { id: id.to_string(), queue: &queue, state: how })?;
+        session.out.json_line(&Ended { id: id.to_string(), queue, state: how })?;
     } else {
         session.out.line(format!("{id} of the queue {queue} is {how}, within the last 15 s"))?;
     }

@@ -2,12 +2,12 @@
 
 use clap::{Args, ValueEnum};
 use delayq::limits::SEARCH_SCAN_DEFAULT;
-use delayq::{JobCursor, JobInfo, JobState};
+use delayq::{JobCursor, JobInfo, JobQuery, JobState};
 use jiff::Timestamp;
 
 use super::Session;
 use crate::bulk::PAGE;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, OneByOne, Outcome};
 use crate::filter::{Filter, Narrow};
 use crate::find;
 use crate::output::json::JobView;
@@ -104,54 +104,87 @@ pub(crate) async fn list(
     newest_first: bool,
 ) -> Outcome {
     let queues = find::queues(&session.client, named).await?;
-    let (mut left, mut scans) =
-        if paging.all { (u64::MAX, u64::MAX) } else { (paging.limit.into(), paging.scan.into()) };
-    let mut looked = Looked::default();
-    let mut page = Shown { json: session.out.json, now: Timestamp::UNIX_EPOCH, table: Shown::table() };
-    'lists: for queue in &queues {
+    let (left, scans) = if paging.all { (u64::MAX, u64::MAX) } else { (paging.limit.into(), paging.scan.into()) };
+    let page = Shown { json: session.out.json, now: Timestamp::UNIX_EPOCH, table: Shown::table() };
+    let looked = Looked::default();
+    let mut lists = Lists { filter, paging, command, newest_first, left, scans, looked, page };
+    let mut each = OneByOne::default();
+    for (nth, queue) in queues.iter().enumerate() {
+        let shown = lists.queue(session, queue, states).await;
+        find::spare(&mut each, queue, shown)?;
+        if lists.looked.goes_on.is_some() {
+            lists.looked.queues_left = queues[nth + 1..].to_vec();
+            break;
+        }
+    }
+    lists.page.write(&mut session.out)?;
+    session.out.flush()?;
+    lists.looked.told();
+    each.end()
+}
+
+/// Lists one after the other, as far as they are wanted in all.
+struct Lists<'a, F> {
+    filter: &'a F,
+    paging: &'a Paging,
+    command: &'a str,
+    newest_first: bool,
+    /// How many more are shown.
+    left: u64,
+    /// How many more are looked at.
+    scans: u64,
+    looked: Looked,
+    page: Shown,
+}
+
+impl<F: Narrow> Lists<'_, F> {
+    /// The lists of a queue.
+    async fn queue(&mut self, session: &mut Session, queue: &str, states: &[JobState]) -> Outcome {
         let now = session.client.stats(queue).await?.now;
-        page.now = now;
-        for state in states {
-            let mut query = filter.query(*state, now);
-            if newest_first {
+        self.page.now = now;
+        for (nth, state) in states.iter().enumerate() {
+            let mut query = self.filter.query(*state, now);
+            if self.newest_first {
                 query = query.newest_first();
             }
-            let mut next = paging.after.clone();
+            let mut next = self.paging.after.clone();
             loop {
-                if left == 0 || scans == 0 {
-                    looked.goes_on = Some(match next {
-                        Some(cursor) => format!("delayq {} --after {cursor}", named_list(command, queue, *state)),
-                        None => format!("delayq {}", named_list(command, queue, *state)),
-                    });
-                    break 'lists;
+                if self.left == 0 || self.scans == 0 {
+                    let list = named_list(self.command, queue, *state);
+                    let after = next.map_or(String::new(), |cursor| format!(" --after {cursor}"));
+                    self.looked.goes_on = Some(format!("delayq {list}{after}"));
+                    let left = states[nth + 1..].iter().map(|state| state.as_str());
+                    self.looked.states_left = (queue.to_owned(), left.collect());
+                    return Ok(());
                 }
                 if let Some(cursor) = next {
                     query = query.after(cursor);
                 }
-                let limit = usize::try_from(left).unwrap_or(PAGE).min(PAGE);
-                let scan = usize::try_from(scans).unwrap_or(usize::MAX).min(SEARCH_SCAN_DEFAULT);
-                let found = session.client.jobs(queue).list(&query.clone().limit(limit).scan(scan)).await?;
-                left -= found.jobs.len() as u64;
-                scans -= (found.scanned as u64).min(scans);
-                looked.shown += found.jobs.len();
-                looked.scanned += found.scanned;
-                for job in &found.jobs {
-                    page.job(&mut session.out, job)?;
-                }
-                if paging.all {
-                    page.write(&mut session.out)?;
-                }
-                next = found.next;
+                next = self.one_page(session, queue, &query).await?;
                 if next.is_none() {
                     break;
                 }
             }
         }
+        Ok(())
     }
-    page.write(&mut session.out)?;
-    session.out.flush()?;
-    looked.told();
-    Ok(())
+
+    async fn one_page(&mut self, session: &mut Session, queue: &str, query: &JobQuery) -> Outcome<Option<JobCursor>> {
+        let limit = usize::try_from(self.left).unwrap_or(PAGE).min(PAGE);
+        let scan = usize::try_from(self.scans).unwrap_or(usize::MAX).min(SEARCH_SCAN_DEFAULT);
+        let found = session.client.jobs(queue).list(&query.clone().limit(limit).scan(scan)).await?;
+        self.left -= found.jobs.len() as u64;
+        self.scans -= (found.scanned as u64).min(self.scans);
+        self.looked.shown += found.jobs.len();
+        self.looked.scanned += found.scanned;
+        for job in &found.jobs {
+            self.page.job(&mut session.out, job)?;
+        }
+        if self.paging.all {
+            self.page.write(&mut session.out)?;
+        }
+        Ok(found.next)
+    }
 }
 
 fn named_list(command: &str, queue: &str, state: JobState) -> String {
@@ -169,16 +202,41 @@ struct Looked {
     scanned: usize,
     /// The command that goes on where this one ended.
     goes_on: Option<String>,
+    /// The queue that it ended in, and the states there that weren't come to.
+    states_left: (String, Vec<&'static str>),
+    /// The queues that weren't come to.
+    queues_left: Vec<String>,
 }
 
 impl Looked {
     fn told(&self) {
         let looked = if self.scanned > self.shown { format!(", {} looked at", self.scanned) } else { String::new() };
         let more = match &self.goes_on {
-            Some(command) => format!("; there may be more: {command}, with the same filters"),
+            Some(command) => {
+                format!("; there may be more: {command}, with the same filters{}", self.left())
+            }
             None => String::new(),
         };
         remark(format!("{} shown{looked}{more}", self.shown));
+    }
+
+    /// The lists that the command which goes on doesn't come to either.
+    fn left(&self) -> String {
+        const NAMED_MAX: usize = 10;
+        let (queue, states) = &self.states_left;
+        let mut left = Vec::new();
+        if !states.is_empty() {
+            left.push(format!("the {} jobs of {queue}", states.join(" and ")));
+        }
+        if !self.queues_left.is_empty() {
+            let named = self.queues_left.iter().take(NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+            left.push(match self.queues_left.len() {
+                1 => format!("the queue {named}"),
+                count if count > NAMED_MAX => format!("{count} queues: {named}, ..."),
+                _ => format!("the queues {named}"),
+            });
+        }
+        if left.is_empty() { String::new() } else { format!("; not looked at: {}", left.join("; ")) }
     }
 }
 

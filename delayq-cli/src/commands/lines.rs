@@ -1,10 +1,12 @@
 //! `enqueue --lines`: jobs as JSON lines, in batches, several under way. A wrong line is told, and the rest goes on.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
+use std::{fmt, future};
 
 use delayq::{AnyJob, Client, Error, ErrorKind, JobHandle, JobId, RawJob};
 use futures_util::{Stream, StreamExt, stream};
@@ -77,6 +79,8 @@ enum NotSent {
     Wrong(String),
     /// The store's answer.
     Refused(Error),
+    /// The store was lost before its turn came.
+    Untried,
 }
 
 /// What came of the lines.
@@ -86,6 +90,10 @@ struct Summary {
     /// Lines whose ids were there already.
     existing: u64,
     wrong: u64,
+    /// No answer came: they may have been sent.
+    unsure: u64,
+    /// They were read, and not sent since the store was lost.
+    unsent: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -105,91 +113,153 @@ pub(super) async fn run(session: &mut Session, file: &Path, queue: &str, print_i
     };
     session.audit.begins(Some(queue), &format!("lines of {}", file.display()))?;
     let batches = read_ahead(source, queue.to_owned());
-    let (client, out) = (&session.client, &mut session.out);
-    let mut summary = Summary::default();
-    let mut queues = BTreeSet::new();
-    let result = send_all(client, batches, out, print_ids, &mut summary, &mut queues).await;
-    noted(client, &queues).await;
-    let text = format!(
-        "{} sent{}{}",
-        summary.sent,
-        if summary.existing > 0 {
-            format!(", {} were there already or had ended moments ago", summary.existing)
-        } else {
-            String::new()
-        },
-        if summary.wrong > 0 { format!(", {} not sent", summary.wrong) } else { String::new() },
-    );
-    session.audit.ends(None, &text)?;
-    if session.out.json {
-        session.out.json_line(&summary)?;
-    } else {
-        session.out.flush()?;
-        remark(&text);
+    let mut sending = Sending::new(&mut session.out, print_ids);
+    let result = sending.all(&session.client, batches).await;
+    let Sending { summary, queues, unsure, unsent, last, .. } = sending;
+    noted(&session.client, &queues).await;
+    let (text, is_cut_off) = (summary.told(), result.is_err());
+    let ended = session.audit.ended(None, &text, result, |()| text.clone());
+    let shown = if session.out.json { session.out.json_line(&summary) } else { session.out.flush() };
+    remark(&text);
+    if is_cut_off {
+        for (lines, what) in [(&unsure, "may have been sent"), (&unsent, "not sent")] {
+            if !lines.0.is_empty() {
+                remark(format!("{what}: {lines}"));
+            }
+        }
+        remark(format!("nothing beyond line {last} was sent; lines that have ids can all be sent again"));
     }
-    result?;
+    ended?;
+    shown?;
     if summary.wrong > 0 { Err(Failure::Told(failure::REFUSED)) } else { Ok(()) }
 }
 
-/// Sends batches as they are read, and tells of each line in the order of the lines.
-async fn send_all(
-    client: &Client,
-    batches: impl Stream<Item = io::Result<Vec<ReadLine>>>,
-    out: &mut Out,
-    print_ids: bool,
-    summary: &mut Summary,
-    queues: &mut BTreeSet<String>,
-) -> Outcome {
-    let progress = Progress::counting("sending");
-    let sends = batches.map(|batch| async move {
-        match batch {
-            Ok(batch) => Ok(send(client, batch).await),
-            Err(error) => Err(error),
+impl Summary {
+    fn told(&self) -> String {
+        let mut told = format!("{} sent", self.sent);
+        for (count, what) in [
+            (self.existing, "were there already or had ended moments ago"),
+            (self.unsure, "may have been sent"),
+            (self.wrong + self.unsent, "not sent"),
+        ] {
+            if count > 0 {
+                told.push_str(&format!(", {count} {what}"));
+            }
         }
-    });
-    let mut sends = std::pin::pin!(sends.buffered(BATCHES));
-    while let Some(sent) = sends.next().await {
-        let sent = sent.map_err(|error| Failure::io("the lines can't be read", error))?;
-        progress.more(sent.len());
-        let mut lost = None;
-        for (line, result) in sent {
-            match result {
-                Ok(handle) => {
-                    if handle.is_new() {
-                        summary.sent += 1;
-                    } else {
-                        summary.existing += 1;
-                    }
-                    if !queues.contains(handle.queue()) {
-                        queues.insert(handle.queue().to_owned());
-                    }
-                    if print_ids {
-                        tell(out, line, &handle)?;
-                    }
-                }
-                Err(NotSent::Refused(error)) if is_of_all(&error) => {
-                    summary.wrong += 1;
-                    lost.get_or_insert((line, error));
-                }
-                Err(not_sent) => {
-                    summary.wrong += 1;
-                    let why = match not_sent {
-                        NotSent::Wrong(why) => why,
-                        NotSent::Refused(error) => failure::told(&error),
-                    };
-                    remark(format!("line {line}: {why}"));
+        told
+    }
+}
+
+/// Lines on their way, and what came of those before.
+struct Sending<'a> {
+    out: &'a mut Out,
+    print_ids: bool,
+    summary: Summary,
+    queues: BTreeSet<String>,
+    unsure: Spans,
+    unsent: Spans,
+    /// The last line that was read.
+    last: u64,
+}
+
+impl<'a> Sending<'a> {
+    fn new(out: &'a mut Out, print_ids: bool) -> Sending<'a> {
+        Sending {
+            out,
+            print_ids,
+            summary: Summary::default(),
+            queues: BTreeSet::new(),
+            unsure: Spans::default(),
+            unsent: Spans::default(),
+            last: 0,
+        }
+    }
+
+    /// Sends batches as they are read, and tells of each line in the order of the lines. Where the store is lost, no further batch is
+    /// begun, and what comes of those that are under way is waited for and counted.
+    async fn all(&mut self, client: &Client, batches: impl Stream<Item = io::Result<Vec<ReadLine>>>) -> Outcome {
+        let progress = Progress::counting("sending");
+        let ends = &Cell::new(false);
+        let sends = batches.take_while(|_| future::ready(!ends.get())).map(|batch| async move {
+            match batch {
+                Ok(batch) => Ok(send(client, batch, ends).await),
+                Err(error) => Err(error),
+            }
+        });
+        let mut sends = std::pin::pin!(sends.buffered(BATCHES));
+        let mut result = Ok(());
+        while let Some(sent) = sends.next().await {
+            let sent = sent.map_err(|error| Failure::io("the lines can't be read", error));
+            let taken = sent.and_then(|sent| {
+                progress.more(sent.len());
+                self.take(sent)
+            });
+            if let Err(failure) = taken {
+                ends.set(true);
+                if result.is_ok() {
+                    result = Err(failure);
                 }
             }
         }
-        if let Some((line, error)) = lost {
-            drop(progress);
-            remark(format!(
-                "line {line} was not sent, and nothing is read beyond its batch; lines that have ids can all be sent again"
-            ));
-            return Err(error.into());
-        }
+        result
     }
-    Ok(())
+
+    /// Counts what came of a batch, and tells it where that is asked for. The first error that is no line's own comes back.
+    fn take(&mut self, batch: Vec<SentLine>) -> Outcome {
+        let mut result = Ok(());
+        for (line, sent) in batch {
+            self.last = self.last.max(line);
+            match sent {
+                Ok(handle) => {
+                    if handle.is_new() {
+                        self.summary.sent += 1;
+                    } else {
+                        self.summary.existing += 1;
+                    }
+                    if !self.queues.contains(handle.queue()) {
+                        self.queues.insert(handle.queue().to_owned());
+                    }
+                    if self.print_ids && result.is_ok() {
+                        result = self.tell(line, &handle);
+                    }
+                }
+                Err(NotSent::Refused(error)) if is_of_all(&error) => {
+                    if error.is_unknown() {
+                        self.summary.unsure += 1;
+                        self.unsure.add(line);
+                    } else {
+                        self.summary.unsent += 1;
+                        self.unsent.add(line);
+                    }
+                    if result.is_ok() {
+                        result = Err(error.into());
+                    }
+                }
+                Err(NotSent::Untried) => {
+                    self.summary.unsent += 1;
+                    self.unsent.add(line);
+                }
+                Err(NotSent::Wrong(why)) => self.wrong(line, &why),
+                Err(NotSent::Refused(error)) => self.wrong(line, &failure::told(&error)),
+            }
+        }
+        result
+    }
+
+    fn wrong(&mut self, line: u64, why: &str) {
+        self.summary.wrong += 1;
+        remark(format!("line {line}: {why}"));
+    }
+
+    fn tell(&mut self, line: u64, handle: &JobHandle<AnyJob>) -> Outcome {
+        if self.out.json {
+            let view = View { line, id: handle.id().to_string(), queue: handle.queue(), new: handle.is_new() };
+            self.out.json_line(&view)?;
+        } else {
+            self.out.line(handle.id())?;
+        }
+        Ok(())
+    }
 }
 
 /// Whether an error is no line's own: the next ones would meet it too.
@@ -197,18 +267,9 @@ fn is_of_all(error: &Error) -> bool {
     error.kind() == ErrorKind::Full || failure::code(error) == failure::UNREACHABLE
 }
 
-fn tell(out: &mut Out, line: u64, handle: &JobHandle<AnyJob>) -> Outcome {
-    if out.json {
-        out.json_line(&View { line, id: handle.id().to_string(), queue: handle.queue(), new: handle.is_new() })?;
-    } else {
-        out.line(handle.id())?;
-    }
-    Ok(())
-}
-
-/// Sends a batch, queue by queue.
-async fn send(client: &Client, batch: Vec<ReadLine>) -> Vec<SentLine> {
-    let mut sent = Vec::with_capacity(batch.len());
+/// Sends a batch, queue by queue, until the store is lost: by this batch or by one beside it.
+async fn send(client: &Client, batch: Vec<ReadLine>, ends: &Cell<bool>) -> Vec<SentLine> {
+    let mut sent: Vec<SentLine> = Vec::with_capacity(batch.len());
     let mut by_queue: BTreeMap<String, (Vec<u64>, Vec<RawJob>)> = BTreeMap::new();
     for (line, read) in batch {
         match read {
@@ -221,11 +282,42 @@ async fn send(client: &Client, batch: Vec<ReadLine>) -> Vec<SentLine> {
         }
     }
     for (queue, (lines, jobs)) in by_queue {
+        if ends.get() {
+            sent.extend(lines.into_iter().map(|line| (line, Err(NotSent::Untried))));
+            continue;
+        }
         let answers = client.send_raw(&queue, jobs).await;
+        if answers.iter().any(|answer| answer.as_ref().is_err_and(is_of_all)) {
+            ends.set(true);
+        }
         sent.extend(lines.into_iter().zip(answers.into_iter().map(|answer| answer.map_err(NotSent::Refused))));
     }
     sent.sort_by_key(|(line, _)| *line);
     sent
+}
+
+/// Numbers of lines, the rising ones of a file: those that follow each other are one span.
+#[derive(Debug, Default)]
+struct Spans(Vec<(u64, u64)>);
+
+impl Spans {
+    fn add(&mut self, line: u64) {
+        match self.0.last_mut() {
+            Some((_, last)) if *last + 1 == line => *last = line,
+            _ => self.0.push((line, line)),
+        }
+    }
+}
+
+impl fmt::Display for Spans {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if matches!(self.0.as_slice(), [(first, last)] if first == last) { "line " } else { "lines " })?;
+        for (nth, (first, last)) in self.0.iter().enumerate() {
+            let comma = if nth > 0 { ", " } else { "" };
+            if first == last { write!(f, "{comma}{first}")? } else { write!(f, "{comma}{first} to {last}")? }
+        }
+        Ok(())
+    }
 }
 
 /// Reads lines on a thread of its own, a few batches ahead.
@@ -234,11 +326,10 @@ fn read_ahead(source: Box<dyn Read + Send>, queue: String) -> impl Stream<Item =
     tokio::task::spawn_blocking(move || {
         let mut reader = BufReader::with_capacity(256 * 1024, source);
         let mut number = 0;
-        loop {
-            let batch = next_batch(&mut reader, &mut number, &queue);
-            let is_last = batch.as_ref().map_or(true, Vec::is_empty);
+        while let Some(batch) = next_batch(&mut reader, &mut number, &queue).transpose() {
+            let is_last = batch.is_err();
             // Where nobody takes them any more, there is nothing left to read for.
-            if batch.as_ref().is_ok_and(Vec::is_empty) || batches.blocking_send(batch).is_err() || is_last {
+            if batches.blocking_send(batch).is_err() || is_last {
                 return;
             }
         }
@@ -246,14 +337,15 @@ fn read_ahead(source: Box<dyn Read + Send>, queue: String) -> impl Stream<Item =
     stream::unfold(read, |mut read| async move { read.recv().await.map(|batch| (batch, read)) })
 }
 
-/// The next lines; none at the end.
-fn next_batch(reader: &mut impl BufRead, number: &mut u64, queue: &str) -> io::Result<Vec<ReadLine>> {
+/// The next lines, of which all may be blank; `None` at the end.
+fn next_batch(reader: &mut impl BufRead, number: &mut u64, queue: &str) -> io::Result<Option<Vec<ReadLine>>> {
     let mut batch = Vec::with_capacity(BATCH_LINES);
     let (mut text, mut bytes) = (Vec::new(), 0);
     while batch.len() < BATCH_LINES && bytes < BATCH_BYTES {
         text.clear();
         let is_whole = match next_line(reader, &mut text)? {
             Some(is_whole) => is_whole,
+            None if batch.is_empty() => return Ok(None),
             None => break,
         };
         *number += 1;
@@ -265,7 +357,7 @@ fn next_batch(reader: &mut impl BufRead, number: &mut u64, queue: &str) -> io::R
             batch.push((*number, job_of(line, queue)));
         }
     }
-    Ok(batch)
+    Ok(Some(batch))
 }
 
 /// Reads a line into `text`, and says whether all of it is there; nothing at the end.
@@ -328,13 +420,10 @@ mod tests {
 
     fn batches(text: &[u8]) -> Vec<ReadLine> {
         let (mut reader, mut number, mut all) = (text, 0, Vec::new());
-        loop {
-            let batch = next_batch(&mut reader, &mut number, "q").expect("it can be read");
-            if batch.is_empty() {
-                return all;
-            }
+        while let Some(batch) = next_batch(&mut reader, &mut number, "q").expect("it can be read") {
             all.extend(batch);
         }
+        all
     }
 
     #[test]
@@ -345,6 +434,15 @@ mod tests {
             .map(|(line, job)| (*line, job.as_ref().map(|(queue, _)| queue.as_str()).map_err(|_| ())))
             .collect();
         assert_eq!(said, [(1, Ok("q")), (4, Err(())), (5, Ok("r"))]);
+    }
+
+    #[test]
+    fn lines_that_follow_each_other_are_one_span() {
+        let mut spans = Spans::default();
+        spans.add(7);
+        assert_eq!(spans.to_string(), "line 7");
+        [8, 9, 11].into_iter().for_each(|line| spans.add(line));
+        assert_eq!(spans.to_string(), "lines 7 to 9, 11");
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub(crate) async fn run(cli: Cli) -> Outcome {
     if let Command::Serve(options) = &cli.command {
         options.check()?;
     }
-    let (name, creates) = (name(&cli.command), matches!(cli.command, Command::Enqueue(_) | Command::Serve(_)));
+    let (name, creates) = (name(&cli.command), matches!(cli.command, Command::Enqueue(_)));
     let mut session = begin(&cli.global, name, creates).await?;
     let result = match cli.command {
         Command::Enqueue(options) => enqueue::run(&mut session, options).await,

@@ -30,9 +30,9 @@ pub(crate) async fn run(session: &mut Session, options: Options, pause: bool) ->
     let queues = if options.new { options.queues } else { find::queues(&session.client, &options.queues).await? };
     for queue in &queues {
         session.audit.begins(Some(queue), "")?;
-        let changed = if pause { session.client.pause(queue).await? } else { session.client.resume(queue).await? };
+        let changed = if pause { session.client.pause(queue).await } else { session.client.resume(queue).await };
+        let changed = session.audit.ended(Some(queue), "", changed, |changed| told(pause, *changed).to_owned())?;
         let what = told(pause, changed);
-        session.audit.ends(Some(queue), what)?;
         if session.out.json {
             session.out.json_line(&View { queue, paused: pause, changed })?;
         } else {

@@ -3,15 +3,14 @@
 use std::time::Duration;
 
 use clap::Args;
-use delayq::{Client, QueueStats};
-use futures_util::{StreamExt, TryStreamExt, stream};
+use delayq::{Client, Error, QueueStats};
 use serde::Serialize;
 
 use super::Session;
-use crate::failure::Outcome;
-use crate::find;
+use crate::failure::{OneByOne, Outcome, told};
+use crate::find::{self, Answers};
 use crate::output::colour::{BAD, FAINT, GOOD, PLAIN, WARN};
-use crate::output::json::{instant, ms};
+use crate::output::json::{in_ms, instant, ms};
 use crate::output::table::{Column, Table, cell, count, styled};
 use crate::output::{Out, remark};
 use crate::time;
@@ -56,6 +55,13 @@ struct View<'a> {
     totals: Totals,
 }
 
+/// A queue whose keys are damaged, as JSON.
+#[derive(Debug, Serialize)]
+struct Damaged<'a> {
+    queue: &'a str,
+    error: String,
+}
+
 /// What happened each second.
 #[derive(Debug, Serialize)]
 struct Rates {
@@ -87,6 +93,7 @@ struct Totals {
 }
 
 pub(crate) async fn run(session: &mut Session, options: Options) -> Outcome {
+    let mut each = OneByOne::default();
     loop {
         // New queues appear as they come.
         let names = find::queues(&session.client, &options.queues).await?;
@@ -96,22 +103,31 @@ pub(crate) async fn run(session: &mut Session, options: Options) -> Outcome {
         }
         show(&mut session.out, &queues)?;
         session.out.flush()?;
-        let Some(pause) = options.watch else { return Ok(()) };
+        for (name, counted) in &queues {
+            if let Err(error) = counted {
+                each.take(Err(find::damaged(name, error)))?;
+            }
+        }
+        let Some(pause) = options.watch else { return each.end() };
         tokio::time::sleep(pause.max(Duration::from_millis(100))).await;
     }
 }
 
-async fn counted(client: &Client, names: Vec<String>) -> Outcome<Vec<(String, QueueStats)>> {
-    let counts = stream::iter(names)
-        .map(|name| async move { client.stats(&name).await.map(|stats| (name, stats)) })
-        .buffered(find::AT_ONCE);
-    Ok(counts.try_collect().await?)
+async fn counted(client: &Client, names: Vec<String>) -> Outcome<Answers<QueueStats>> {
+    let counts = names.into_iter().map(|name| {
+        let (client, queue) = (client.clone(), name.clone());
+        (name, async move { client.stats(&queue).await })
+    });
+    find::ask(counts.collect()).await
 }
 
-fn show(out: &mut Out, queues: &[(String, QueueStats)]) -> Outcome {
+fn show(out: &mut Out, queues: &[(String, Result<QueueStats, Error>)]) -> Outcome {
     if out.json {
-        for (name, stats) in queues {
-            out.json_line(&View::of(name, stats))?;
+        for (queue, counted) in queues {
+            match counted {
+                Ok(stats) => out.json_line(&View::of(queue, stats))?,
+                Err(error) => out.json_line(&Damaged { queue, error: told(error) })?,
+            }
         }
         return Ok(());
     }
@@ -133,7 +149,13 @@ fn show(out: &mut Out, queues: &[(String, QueueStats)]) -> Outcome {
         Column::Right("WORKERS"),
         Column::Left("STATE"),
     ]);
-    for (name, stats) in queues {
+    for (name, counted) in queues {
+        let Ok(stats) = counted else {
+            let mut row = ["-"; 12].map(|unknown| styled(unknown, FAINT));
+            (row[0], row[11]) = (cell(name), styled("damaged", BAD));
+            table.row(row);
+            continue;
+        };
         let rate = |of: fn(&delayq::QueueRates) -> f64| {
             let text = stats.rates.as_ref().map_or("-".to_owned(), |rates| format!("{:.1}", of(rates)));
             cell(text)
@@ -164,7 +186,7 @@ impl<'a> View<'a> {
     fn of(queue: &'a str, stats: &QueueStats) -> View<'a> {
         View {
             queue,
-            now: stats.now.to_string(),
+            now: in_ms(stats.now),
             waiting: stats.waiting,
             due: stats.due,
             running: stats.running,

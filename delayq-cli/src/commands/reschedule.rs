@@ -8,11 +8,12 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::Session;
-use crate::bulk::{self, Change};
+use crate::bulk::{self, Change, Tally};
 use crate::confirm::{Yes, confirm};
 use crate::failure::{OneByOne, Outcome};
 use crate::filter::{Filter, Narrow};
 use crate::find;
+use crate::output::json::in_ms;
 use crate::time;
 
 /// Which jobs, and to when.
@@ -20,7 +21,10 @@ use crate::time;
 #[command(after_help = "\
 Examples:
   delayq reschedule 0197a3c2-5e1f-7d3a-9c4b-2f6e8d1a0b5c --in 2h
-  delayq reschedule --queue mail --name newsletter --at 2026-12-24T18:00:00Z --yes")]
+  delayq reschedule --queue mail --name newsletter --at 2026-12-24T18:00:00Z --yes
+
+A filter counts at the moment of the look. A job that was found is then moved by its id, also if it was moved to another time
+meanwhile; one that has begun to run stays.")]
 pub(crate) struct Options {
     /// Their ids; all queues are looked through for them unless --queue is given
     #[arg(value_name = "ID")]
@@ -80,6 +84,7 @@ struct Many<'a> {
     matched: usize,
     rescheduled: u64,
     not_waiting: u64,
+    unsure: u64,
 }
 
 pub(crate) async fn run(session: &mut Session, options: Options) -> Outcome {
@@ -87,21 +92,24 @@ pub(crate) async fn run(session: &mut Session, options: Options) -> Outcome {
     let queues = find::queues(&session.client, &options.queues).await?;
     let mut each = OneByOne::default();
     for id in &options.ids {
-        each.take(one(session, &options, &queues, *id).await)?;
+        let moved = one(session, &options, &queues, *id, &mut each).await;
+        each.take(moved)?;
     }
     if options.ids.is_empty() {
         for queue in &queues {
-            each.take(by_filter(session, &options, queue).await)?;
+            let moved = by_filter(session, &options, queue).await;
+            each.take(moved.map_err(|failure| find::of_queue(queue, failure)))?;
         }
     }
     each.end()
 }
 
-async fn one(session: &mut Session, options: &Options, queues: &[String], id: JobId) -> Outcome {
-    let handle = find::handle(&session.client, &options.queues, queues, id).await?;
-    session.audit.begins(Some(handle.queue()), &format!("{id} {}", options.when.told()))?;
-    let due = handle.reschedule_at(options.when.when()).await?.to_string();
-    session.audit.ends(Some(handle.queue()), &format!("{id} due {due}"))?;
+async fn one(session: &mut Session, options: &Options, queues: &[String], id: JobId, each: &mut OneByOne) -> Outcome {
+    let handle = find::handle(&session.client, &options.queues, queues, id, each).await?;
+    let (queue, asked_for) = (Some(handle.queue()), format!("{id} {}", options.when.told()));
+    session.audit.begins(queue, &asked_for)?;
+    let moved = handle.reschedule_at(options.when.when()).await.map(in_ms);
+    let due = session.audit.ended(queue, &asked_for, moved, |due| format!("{id} due {due}"))?;
     if session.out.json {
         session.out.json_line(&One { id: id.to_string(), queue: handle.queue(), due })?;
     } else {
@@ -115,27 +123,35 @@ async fn by_filter(session: &mut Session, options: &Options, queue: &str) -> Out
     let mut ids = Vec::new();
     bulk::matching(&session.client, queue, &options.filter, &[JobState::Waiting], |job| ids.push(job.id)).await?;
     let matched = ids.len();
+    let view = |tally: Tally| Many {
+        queue,
+        matched,
+        rescheduled: tally.done,
+        not_waiting: tally.passed,
+        unsure: tally.unsure,
+    };
     let asked = confirm(matched, "waiting job", queue, "move", options.yes);
     if session.out.json && !matches!(asked, Ok(true)) {
-        session.out.json_line(&Many { queue, matched, rescheduled: 0, not_waiting: 0 })?;
+        session.out.json_line(&view(Tally::default()))?;
     }
     if !asked? {
         return Ok(());
     }
-    let told = options.filter.told().join(", ");
-    session.audit.begins(Some(queue), &format!("{matched} jobs {}: {told}", options.when.told()))?;
+    let mut told = options.filter.told();
+    told.extend(options.all.then(|| "all".to_owned()));
+    session.audit.begins(Some(queue), &format!("{matched} jobs {}: {}", options.when.told(), told.join(", ")))?;
     let (client, when) = (&session.client, options.when.when());
-    let tally = bulk::each(ids, format!("{queue}: moving"), |id| {
+    let (tally, result) = bulk::each(ids, format!("{queue}: moving"), |id| {
         let handle = client.job(queue, id);
         async move { handle.reschedule_at(when).await.map(|_| Change::Done) }
     })
-    .await?;
-    let text = format!("{} moved, {} no longer waited", tally.done, tally.passed);
-    session.audit.ends(Some(queue), &text)?;
+    .await;
+    let text = format!("{} moved, {} no longer waited{}", tally.done, tally.passed, tally.told_of_rest());
+    let ended = session.audit.ended(Some(queue), &text, result, |()| text.clone());
     if session.out.json {
-        session.out.json_line(&Many { queue, matched, rescheduled: tally.done, not_waiting: tally.passed })?;
+        session.out.json_line(&view(tally))?;
     } else {
         session.out.line(format!("{queue}: {text}"))?;
     }
-    Ok(())
+    ended
 }

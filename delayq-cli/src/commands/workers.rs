@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::Session;
 use crate::bulk::PAGE;
-use crate::failure::Outcome;
+use crate::failure::{OneByOne, Outcome};
 use crate::find;
 use crate::output::colour::{BAD, GOOD, PLAIN};
 use crate::output::json::{JobView, instant, ms};
@@ -56,39 +56,54 @@ struct Lateness {
 
 pub(crate) async fn run(session: &mut Session, options: Options) -> Outcome {
     let queues = find::queues(&session.client, &options.queues).await?;
-    let mut workers = Vec::new();
-    let mut running = Vec::new();
+    let mut seen = Seen { queues: Vec::new(), workers: Vec::new(), running: Vec::new(), now: jiff::Timestamp::now() };
+    let mut each = OneByOne::default();
     for queue in &queues {
-        workers.extend(session.client.workers(queue).await?);
-        if options.running {
-            running.extend(held(&session.client, queue).await?);
-        }
+        let looked = seen.look(&session.client, queue, options.running).await;
+        find::spare(&mut each, queue, looked)?;
     }
-    let now = match queues.first() {
-        Some(queue) => session.client.stats(queue).await?.now,
-        None => jiff::Timestamp::now(),
-    };
+    let Seen { queues: looked_at, workers, running, now } = seen;
     let out = &mut session.out;
     if out.json {
         for worker in &workers {
             out.json_line(&View::of(worker, options.running.then_some(&running)))?;
         }
-        return Ok(());
+        return each.end();
     }
     if workers.is_empty() {
-        remark(if queues.is_empty() {
-            "no queue was used yet under this prefix".to_owned()
-        } else {
-            format!("no worker serves {}", queues.join(", "))
-        });
-        return Ok(());
+        if queues.is_empty() {
+            remark("no queue was used yet under this prefix");
+        } else if !looked_at.is_empty() {
+            remark(format!("no worker serves {}", looked_at.join(", ")));
+        }
+        return each.end();
     }
     table(out, &workers, now)?;
     if options.running && !running.is_empty() {
         out.line("")?;
         running_table(out, &workers, &running, now)?;
     }
-    Ok(())
+    each.end()
+}
+
+/// The queues that could be looked into, their workers, what these run if that is asked for, and the store's clock.
+struct Seen {
+    queues: Vec<String>,
+    workers: Vec<WorkerInfo>,
+    running: Vec<JobInfo>,
+    now: jiff::Timestamp,
+}
+
+impl Seen {
+    async fn look(&mut self, client: &Client, queue: &str, running: bool) -> Outcome {
+        self.now = client.stats(queue).await?.now;
+        self.workers.extend(client.workers(queue).await?);
+        if running {
+            self.running.extend(held(client, queue).await?);
+        }
+        self.queues.push(queue.to_owned());
+        Ok(())
+    }
 }
 
 /// The running jobs of a queue.

@@ -190,7 +190,12 @@ impl<'a> Letter<'a> {
 
 /// An instant in whole milliseconds, always with three digits: as texts they are in the order of time.
 pub(crate) fn instant(at: Option<Timestamp>) -> Option<String> {
-    at.map(|at| format!("{at:.3}"))
+    at.map(in_ms)
+}
+
+/// The same of one that is there.
+pub(crate) fn in_ms(at: Timestamp) -> String {
+    format!("{at:.3}")
 }
 
 pub(crate) fn ms(duration: Duration) -> u64 {

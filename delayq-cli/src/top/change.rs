@@ -21,37 +21,36 @@ pub(super) async fn make(client: &Client, audit: &mut Audit, change: &Change) ->
         Kind::Pause | Kind::Resume => {
             let pauses = change.kind == Kind::Pause;
             audit.begins(Some(queue), "")?;
-            let changed = if pauses { client.pause(queue).await? } else { client.resume(queue).await? };
-            let told = pause::told(pauses, changed);
-            audit.ends(Some(queue), told)?;
+            let changed = if pauses { client.pause(queue).await } else { client.resume(queue).await };
+            let told = changed.map(|changed| pause::told(pauses, changed));
+            let told = audit.ended(Some(queue), "", told, |told| (*told).to_owned())?;
             Ok(format!("{queue}: {told}"))
         }
         Kind::Cancel { id, .. } => {
             audit.begins(Some(queue), &id.to_string())?;
-            let (outcome, told, _) = cancel::told(client.job(queue, *id).cancel().await?);
-            audit.ends(Some(queue), &format!("{id} {outcome}"))?;
+            let cancelled = client.job(queue, *id).cancel().await.map(cancel::told);
+            let ended = audit.ended(Some(queue), &id.to_string(), cancelled, |(outcome, ..)| format!("{id} {outcome}"));
+            let (_, told, _) = ended?;
             Ok(format!("{id} of {queue}: {told}"))
         }
         Kind::Retry { id, died, .. } => {
             audit.begins(Some(queue), &id.to_string())?;
             // What was looked at, and not what died of the same id since.
-            let report = client.dead_letters(queue).redrive_listed(&[(*id, *died)]).await?;
-            let told = retried(&report);
-            audit.ends(Some(queue), &format!("{id} {}", told.unwrap_or_else(|why| why)))?;
-            match told {
+            let told = client.dead_letters(queue).redrive_listed(&[(*id, *died)]).await.map(|report| retried(&report));
+            let came_of_it = |told: &Result<&str, &str>| format!("{id} {}", told.unwrap_or_else(|why| why));
+            match audit.ended(Some(queue), &id.to_string(), told, came_of_it)? {
                 Ok(_) => Ok(format!("{id} of {queue} waits again, due now")),
                 Err(why) => Err(Failure::Refused(format!("{id} of {queue} {why}"))),
             }
         }
         Kind::Delete { id, died, .. } => {
             audit.begins(Some(queue), &id.to_string())?;
-            let deleted = client.dead_letters(queue).delete_listed(&[(*id, *died)]).await?;
-            let told = if deleted == 1 { "deleted" } else { GONE };
-            audit.ends(Some(queue), &format!("{id} {told}"))?;
-            if deleted == 1 {
-                Ok(format!("{id} of {queue}: {told}"))
-            } else {
-                Err(Failure::Refused(format!("{id} of {queue} {told}")))
+            let deleted = client.dead_letters(queue).delete_listed(&[(*id, *died)]).await;
+            let told = |deleted: &u64| if *deleted == 1 { "deleted" } else { GONE };
+            let ended = |deleted: &u64| format!("{id} {}", told(deleted));
+            match audit.ended(Some(queue), &id.to_string(), deleted, ended)? {
+                1 => Ok(format!("{id} of {queue}: deleted")),
+                _ => Err(Failure::Refused(format!("{id} of {queue} {GONE}"))),
             }
         }
     }

@@ -132,7 +132,8 @@ async fn jobs_are_moved_by_id_and_by_filter() {
     let json = run(&url, &["reschedule", &id, "--at", "2999-01-01T00:00:00Z", "--json"]).await.json();
     assert_eq!(
         (json["due"].as_str(), due(there[0]).await.to_string().as_str()),
-        (Some("2999-01-01T00:00:00Z"), "2999-01-01T00:00:00Z")
+        (Some("2999-01-01T00:00:00.000Z"), "2999-01-01T00:00:00Z"),
+        "with milliseconds, also where there are none"
     );
     let before = due(other[0]).await;
     let filter = ["reschedule", "--queue", ORDERS, "--name", "cancel_order", "--in", "3h"];

@@ -159,6 +159,26 @@ async fn a_list_says_how_far_it_looked_and_goes_on_there() {
 }
 
 #[tokio::test]
+async fn a_list_that_ends_says_which_ones_it_did_not_come_to() {
+    let (server, client) = server_and_client().await;
+    for queue in ["a", "b", "c"] {
+        waiting(&client, queue, "cancel_order", 2).await;
+    }
+    let by = async |args: &[&str]| {
+        let ran = run(&server.url(), args).await;
+        ran.ok();
+        ran.err
+    };
+    let first = by(&["jobs", "--limit", "1"]).await;
+    assert!(first.contains("delayq jobs --queue a --state waiting --after "), "{first}");
+    assert!(first.contains("; not looked at: the dead and retained jobs of a; the queues b, c\n"), "{first}");
+    let page = by(&["jobs", "--queue", "b", "--queue", "c", "--state", "waiting", "--limit", "2"]).await;
+    assert!(page.contains("--after ") && page.ends_with("not looked at: the queue c\n"), "{page}");
+    let last = by(&["jobs", "--state", "waiting", "--limit", "5"]).await;
+    assert!(last.contains("--after ") && !last.contains("not looked at"), "{last}");
+}
+
+#[tokio::test]
 async fn workers_and_what_they_run_are_shown() {
     let (server, client) = server_and_client().await;
     let url = server.url();

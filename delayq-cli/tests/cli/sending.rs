@@ -130,6 +130,17 @@ async fn a_wrong_line_is_told_by_its_number_and_the_rest_goes_on() {
 }
 
 #[tokio::test]
+async fn blank_lines_are_no_end_however_many() {
+    let (server, client) = server_and_client().await;
+    let line = r#"{"name":"a","version":1,"payload":1,"in":"1h"}"#;
+    // More than is read at once.
+    let blank = format!("{}\n", " ".repeat(64 * 1024)).repeat(9 * 16);
+    let ran = run_with_input(&server.url(), &["enqueue", "--lines"], format!("{blank}{line}\n").as_bytes()).await;
+    assert!(ran.ok().is_empty() && ran.err.contains("1 sent"), "{ran:#?}");
+    assert_eq!(client.stats("default").await.unwrap().waiting, 1);
+}
+
+#[tokio::test]
 async fn the_same_lines_again_make_no_second_job() {
     let (server, client) = server_and_client().await;
     let folder = Folder::new();

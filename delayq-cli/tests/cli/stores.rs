@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use delayq::Client;
 use delayq_redis_fixture::RedisServer;
 
 use crate::kit::{Folder, ended, program, run, shown};
@@ -35,7 +36,7 @@ async fn a_file_is_a_store_like_any_other() {
     let folder = Folder::new();
     let (path, url) = (folder.file("jobs.db"), format!("sqlite://{}", shown(&folder.file("jobs.db"))));
     // A name that was mistyped makes no empty database.
-    for args in [&["queues"][..], &["jobs"], &["pause", "a"]] {
+    for args in [&["queues"][..], &["jobs"], &["pause", "a"], &["serve", "--listen", "127.0.0.1:0"]] {
         run(&url, args).await.fails(1, "there is no database");
     }
     assert!(!path.exists());
@@ -84,9 +85,18 @@ async fn the_whole_usage_is_code_2_and_help_is_code_0() {
 #[tokio::test]
 async fn what_no_replica_confirms_is_no_success() {
     let server = RedisServer::start().unwrap();
-    let send = ["enqueue", "a", "{}", "--in", "1h", "--timeout", "400ms"];
+    let send = ["enqueue", "a", "{}", "--in", "1h", "--timeout", "1s"];
     let waits = [&send[..], &["--wait-replicas", "1"]].concat();
-    run(&server.url(), &waits).await.fails(3, "only 0 of 1 replicas confirmed");
-    run(&server.url(), &send).await.ok();
+    let (folder, client) = (Folder::new(), Client::connect(&server.url()).await.unwrap());
+    let log = shown(&folder.file("audit"));
+    let unsure = run(&server.url(), &[&waits[..], &["--audit-log", &log]].concat()).await;
+    unsure.fails(3, "only 0 of 1 replicas confirmed");
+    // It may be there, and is: by the id that is said, sent again, it is still one job.
+    let id = unsure.err.rsplit_once("add --id ").unwrap().1.trim();
+    let audit = std::fs::read_to_string(&log).unwrap();
+    assert!(audit.lines().count() == 2 && audit.lines().all(|line| line.contains(id)), "{audit}");
+    let again = run(&server.url(), &[&send[..], &["--id", id, "--json"]].concat()).await.json();
+    assert_eq!((&again["id"], &again["new"]), (&id.into(), &false.into()));
+    assert_eq!(client.stats("default").await.unwrap().waiting, 1);
     run("sqlite://jobs.db", &["enqueue", "a", "{}", "--wait-replicas", "1"]).await.fails(2, "a file has no replicas");
 }

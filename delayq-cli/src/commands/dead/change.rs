@@ -10,6 +10,7 @@ use crate::commands::Session;
 use crate::confirm::confirm;
 use crate::failure::{OneByOne, Outcome};
 use crate::filter::Narrow;
+use crate::find;
 use crate::progress::Progress;
 
 /// A change of dead letters, and the count of what came of it.
@@ -29,8 +30,8 @@ pub(super) trait Change: Default + Serialize {
     /// Changes letters as they were listed.
     async fn listed(&mut self, letters: &DeadLetters, some: &[(JobId, Timestamp)]) -> Result<(), Error>;
 
-    /// What came of it, of so many that matched.
-    fn told(&self, matched: usize) -> String;
+    /// What came of it, of so many that were asked for.
+    fn told(&self, asked_for: usize) -> String;
 }
 
 /// What became of one letter.
@@ -54,21 +55,23 @@ pub(super) async fn run<C: Change>(session: &mut Session, choice: Choice) -> Out
     let queues = choice.queues(&session.client).await?;
     let mut each = OneByOne::default();
     for id in &choice.ids {
-        each.take(one::<C>(session, &queues, *id).await)?;
+        let changed = one::<C>(session, &queues, *id, &mut each).await;
+        each.take(changed)?;
     }
     if choice.ids.is_empty() {
         for queue in &queues {
-            each.take(by_filter::<C>(session, &choice, queue).await)?;
+            let changed = by_filter::<C>(session, &choice, queue).await;
+            each.take(changed.map_err(|failure| find::of_queue(queue, failure)))?;
         }
     }
     each.end()
 }
 
-async fn one<C: Change>(session: &mut Session, queues: &[String], id: JobId) -> Outcome {
-    let queue = letter(&session.client, queues, id).await?.queue;
+async fn one<C: Change>(session: &mut Session, queues: &[String], id: JobId, each: &mut OneByOne) -> Outcome {
+    let queue = letter(&session.client, queues, id, each).await?.queue;
     session.audit.begins(Some(&queue), &id.to_string())?;
-    C::one(&session.client.dead_letters(&queue), id).await?;
-    session.audit.ends(Some(&queue), &format!("{id} {}", C::OUTCOME))?;
+    let changed = C::one(&session.client.dead_letters(&queue), id).await;
+    session.audit.ended(Some(&queue), &id.to_string(), changed, |()| format!("{id} {}", C::OUTCOME))?;
     if session.out.json {
         session.out.json_line(&One { id: id.to_string(), queue: &queue, outcome: C::OUTCOME })?;
     } else {
@@ -90,20 +93,31 @@ async fn by_filter<C: Change>(session: &mut Session, choice: &Choice, queue: &st
     if !asked? {
         return Ok(());
     }
-    session.audit.begins(Some(queue), &format!("{matched} dead letters: {}", choice.filter.told().join(", ")))?;
+    let mut told = choice.filter.told();
+    told.extend(choice.all.then(|| "all".to_owned()));
+    session.audit.begins(Some(queue), &format!("{matched} dead letters: {}", told.join(", ")))?;
     let dead = session.client.dead_letters(queue);
     let progress = Progress::of(matched, format!("{queue}: {}", C::DOING));
+    let (mut answered, mut unsure, mut result) = (0, 0, Ok(()));
     for some in letters.chunks(AT_ONCE) {
-        changed.listed(&dead, some).await?;
+        if let Err(error) = changed.listed(&dead, some).await {
+            (unsure, result) = (some.len(), Err(error));
+            break;
+        }
+        answered += some.len();
         progress.more(some.len());
     }
     drop(progress);
-    let text = changed.told(matched);
-    session.audit.ends(Some(queue), &text)?;
+    let mut text = changed.told(answered);
+    if result.is_err() {
+        let left = matched - answered - unsure;
+        text.push_str(&format!("; of {unsure} it is not known, {left} were not tried: the same command goes on"));
+    }
+    let ended = session.audit.ended(Some(queue), &text, result, |()| text.clone());
     if session.out.json {
         session.out.json_line(&Many { queue, matched, changed: &changed })?;
     } else {
         session.out.line(format!("{queue}: {text}"))?;
     }
-    Ok(())
+    ended
 }

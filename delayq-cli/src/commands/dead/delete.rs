@@ -44,8 +44,8 @@ impl Change for Deleted {
         Ok(())
     }
 
-    fn told(&self, matched: usize) -> String {
-        let gone = (matched as u64).saturating_sub(self.deleted);
+    fn told(&self, asked_for: usize) -> String {
+        let gone = (asked_for as u64).saturating_sub(self.deleted);
         let mut text = format!("{} deleted", self.deleted);
         if gone > 0 {
             text.push_str(&format!("; {gone} were gone by then"));

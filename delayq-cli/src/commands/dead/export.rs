@@ -9,7 +9,7 @@ use delayq::{Client, JobState};
 
 use crate::bulk::PAGE;
 use crate::commands::Session;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, OneByOne, Outcome};
 use crate::filter::{DeadFilter, Narrow};
 use crate::find;
 use crate::output::json::Letter;
@@ -53,8 +53,10 @@ pub(crate) async fn run(session: &mut Session, options: Options) -> Outcome {
         None => To::Out(out),
     };
     let mut exported = Exported::default();
+    let mut each = OneByOne::default();
     for queue in &queues {
-        export(client, queue, &options.filter, &mut to, &mut exported).await?;
+        let result = export(client, queue, &options.filter, &mut to, &mut exported).await;
+        find::spare(&mut each, queue, result)?;
     }
     to.end()?;
     let odd = match exported.nameless {
@@ -62,7 +64,7 @@ pub(crate) async fn run(session: &mut Session, options: Options) -> Outcome {
         n => format!("; {n} of them can't be sent again: their names can't be read"),
     };
     remark(format!("{} exported{odd}", exported.letters));
-    Ok(())
+    each.end()
 }
 
 async fn export(

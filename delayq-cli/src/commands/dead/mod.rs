@@ -14,9 +14,9 @@ use jiff::Timestamp;
 use super::Session;
 use crate::bulk;
 use crate::confirm::Yes;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, OneByOne, Outcome};
 use crate::filter::DeadFilter;
-use crate::find;
+use crate::find::{self, Found};
 
 /// How many letters one call of the library redrives or deletes: progress is seen after each.
 const AT_ONCE: usize = 500;
@@ -95,14 +95,15 @@ pub(crate) async fn run(session: &mut Session, command: Command) -> Outcome {
 }
 
 /// A letter, in the one queue that has it.
-async fn letter(client: &Client, queues: &[String], id: JobId) -> Outcome<JobInfo> {
-    let mut found = find::everywhere(client, queues, id).await?;
-    let state = found.first().map(|job| job.state);
+async fn letter(client: &Client, queues: &[String], id: JobId, each: &mut OneByOne) -> Outcome<JobInfo> {
+    let Found { there, place } = find::look(client, queues, id, each).await?;
+    let state = there.first().map(|(_, job)| job.state);
+    let mut found: Vec<JobInfo> = there.into_iter().map(|(_, job)| job).collect();
     found.retain(|job| job.state == JobState::Dead);
     match (found.len(), state) {
         (1, _) => Ok(found.remove(0)),
         (0, Some(state)) => Err(Failure::Refused(format!("the job {id} is no dead letter: it is {state}"))),
-        (0, None) => Err(Failure::Refused(format!("there is no dead letter {id}"))),
+        (0, None) => Err(Failure::Refused(format!("there is no dead letter {id} in {place}"))),
         _ => Err(Failure::Refused(format!("{id} is a dead letter of several queues: say which by --queue"))),
     }
 }

@@ -5,7 +5,7 @@ use delayq::JobId;
 
 use super::letter;
 use crate::commands::{Session, job};
-use crate::failure::Outcome;
+use crate::failure::{OneByOne, Outcome};
 use crate::find;
 
 /// Which letter.
@@ -21,6 +21,8 @@ pub(crate) struct Options {
 pub(crate) async fn run(session: &mut Session, options: Options) -> Outcome {
     let named: Vec<String> = options.queue.into_iter().collect();
     let queues = find::queues(&session.client, &named).await?;
-    let letter = letter(&session.client, &queues, options.id).await?;
-    job::print(session, letter).await
+    let mut each = OneByOne::default();
+    let letter = letter(&session.client, &queues, options.id, &mut each).await?;
+    job::print(session, letter).await?;
+    each.end()
 }
