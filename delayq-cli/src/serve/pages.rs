@@ -100,7 +100,7 @@ pub(super) async fn page(
 ) -> Result<Response, Problem> {
     let limit = clamped(limit, PAGE, 1, JOBS_PAGE_MAX);
     let jobs = app.client.jobs(queue);
-    let mut next: Option<JobCursor> = after.map(str::parse).transpose()?;
+    let mut next: Option<JobCursor> = after.map(str::parse::<JobCursor>).transpose()?;
     let mut rows: Vec<Value> = Vec::with_capacity(limit);
     let (mut scanned, mut bytes, mut piece) = (0, 0, PIECE_FIRST);
     loop {
