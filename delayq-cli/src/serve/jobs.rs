@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
-use delayq::{
-    AnyJob, CancelOutcome, Client, Error, ErrorKind, JobHandle, JobId, JobInfo, JobState, JobStatus, RawJob,
-};
+use delayq::{AnyJob, CancelOutcome, Client, Error, ErrorKind, JobHandle, JobId, JobInfo, JobState, JobStatus, RawJob};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};

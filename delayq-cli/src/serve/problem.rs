@@ -288,13 +288,9 @@ impl From<Error> for Problem {
                 "Give the store more memory, or let workers drain it. Nothing was changed.",
             )
             .after(10),
-            ErrorKind::Unreachable | ErrorKind::Unavailable => server(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "store-unavailable",
-                UNAVAILABLE.0,
-                UNAVAILABLE.1,
-            )
-            .after(1),
+            ErrorKind::Unreachable | ErrorKind::Unavailable => {
+                server(StatusCode::SERVICE_UNAVAILABLE, "store-unavailable", UNAVAILABLE.0, UNAVAILABLE.1).after(1)
+            }
             ErrorKind::Denied | ErrorKind::Unsupported => server(
                 StatusCode::BAD_GATEWAY,
                 "store-refuses",

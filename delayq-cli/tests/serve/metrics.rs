@@ -194,9 +194,7 @@ fn the_dashboard_tells_jobs_apart_with_honor_labels_and_without() {
     };
     let without = r#"queue="orders", job="workers", exported_job="charge_card""#;
     let with = r#"queue="orders", job="cancel_order""#;
-    let series = |metric: &str, labels: &str, more: &str| {
-        serde_json::json!({ "series": format!("{metric}{{{labels}, {more}}}"), "values": "0+60x20" })
-    };
+    let series = |metric: &str, labels: &str, more: &str| serde_json::json!({ "series": format!("{metric}{{{labels}, {more}}}"), "values": "0+60x20" });
     let (runs, took) = ("delayq_jobs_total", "delayq_job_duration_seconds_bucket");
     let mut input = Vec::new();
     for labels in [without, with] {
