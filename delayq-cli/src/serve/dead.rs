@@ -2,13 +2,14 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use delayq::{DeadReason, JobId, JobInfo, JobQuery, JobState};
+use delayq::{DeadReason, JobId, JobInfo, JobState};
 use serde::Deserialize;
 use serde_json::json;
 
 use super::App;
 use super::extract::{self, Id, Params};
-use super::jobs::{InQueue, only_one, page};
+use super::jobs::{InQueue, only_one};
+use super::pages::{Wanted, page};
 use super::problem::Problem;
 use super::queues;
 use super::roles::Caller;
@@ -32,28 +33,20 @@ pub(super) struct Listing {
 
 /// `GET /api/v1/dead`: a page of a queue's dead letters, the newest first, without their payloads.
 pub(super) async fn list(State(app): State<App>, Params(listing): Params<Listing>) -> Result<Response, Problem> {
-    let mut query = JobQuery::new(JobState::Dead);
-    if !listing.oldest_first {
-        query = query.newest_first();
-    }
-    if let Some(name) = listing.name {
-        query = query.name(name);
-    }
-    if let Some(text) = listing.payload {
-        query = query.payload_contains(text);
-    }
-    if let Some(reason) = &listing.reason {
-        let reason: DeadReason = reason.parse().map_err(|_| {
-            Problem::bad_request(
-                "there is no such reason: retries_exhausted, unknown_job, unknown_version, undecodable, buried or crash_loop",
-            )
-        })?;
-        query = query.reason(reason);
-    }
-    if let Some(text) = listing.error {
-        query = query.error_contains(text);
-    }
-    page(&app, &listing.queue, query, listing.limit, listing.after.as_deref()).await
+    let reason = listing.reason.as_deref().map(str::parse::<DeadReason>).transpose().map_err(|_| {
+        Problem::bad_request(
+            "there is no such reason: retries_exhausted, unknown_job, unknown_version, undecodable, buried or crash_loop",
+        )
+    })?;
+    let wanted = Wanted {
+        newest_first: !listing.oldest_first,
+        name: listing.name,
+        payload: listing.payload,
+        reason,
+        error: listing.error,
+        ..Wanted::all(JobState::Dead)
+    };
+    page(&app, &listing.queue, &wanted, listing.limit, listing.after.as_deref()).await
 }
 
 /// `GET /api/v1/dead/{id}`: a letter with its payload.

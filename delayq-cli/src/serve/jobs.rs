@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
-use delayq::{AnyJob, CancelOutcome, Client, Error, JobHandle, JobId, JobInfo, JobQuery, JobState, JobStatus, RawJob};
+use delayq::{AnyJob, CancelOutcome, Client, Error, ErrorKind, JobHandle, JobId, JobInfo, JobState, JobStatus, RawJob};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::App;
 use super::audit;
-use super::extract::{self, Id, Json, Params, clamped};
+use super::extract::{self, Id, Json, Params};
 use super::limits::BATCH_MAX;
+use super::pages::{Wanted, page};
 use super::problem::Problem;
 use super::queues;
 use super::roles::Caller;
@@ -21,9 +22,6 @@ use crate::find;
 use crate::new_job::{Fields, present};
 use crate::output::json::{JobView, instant};
 use crate::time;
-
-/// How many jobs a page has unless the query says so.
-const PAGE: usize = 50;
 
 /// A job as it is sent. Its payload is in it: there is no `Debug`.
 #[derive(Deserialize)]
@@ -86,15 +84,60 @@ pub(super) async fn enqueue(State(app): State<App>, caller: Caller, body: Json) 
     if is_list { answer_list(sent) } else { answer_one(sent) }
 }
 
-/// A job's queue and id, and what came of it.
-type Answer = (String, JobId, Result<JobHandle<AnyJob>, Error>);
+/// A job of the request, and what came of it.
+struct Answer {
+    queue: String,
+    id: JobId,
+    came: Came,
+}
+
 type Answers = Vec<Answer>;
 
+/// What comes of a job that is sent.
+#[derive(Debug)]
+enum Came {
+    /// It is there: made by this request, or before it.
+    Sent { created: bool },
+    /// It isn't there, or that isn't known.
+    Failed(Error),
+    /// It was not tried.
+    Untried,
+}
+
+impl Came {
+    fn of(sent: Result<JobHandle<AnyJob>, Error>) -> Came {
+        match sent {
+            Ok(handle) => Came::Sent { created: handle.is_new() },
+            Err(error) => Came::Failed(error),
+        }
+    }
+
+    /// Whether it was made by this request.
+    fn result(self) -> Result<bool, Problem> {
+        match self {
+            Came::Sent { created } => Ok(created),
+            Came::Failed(error) => Err(error.into()),
+            Came::Untried => Err(Problem::untried()),
+        }
+    }
+
+    /// Whether it may be there although it failed.
+    fn is_doubtful(&self) -> bool {
+        matches!(self, Came::Failed(error) if matches!(error.kind(), ErrorKind::Unknown | ErrorKind::Corrupt))
+    }
+
+    /// Whether the store gave no answer in all the time that a send has.
+    fn is_unanswered(&self) -> bool {
+        matches!(self, Came::Failed(error) if error.is_temporary() && error.kind() != ErrorKind::Full)
+    }
+}
+
 fn answer_one(mut sent: Answers) -> Result<Response, Problem> {
-    let Some((queue, id, result)) = sent.pop() else { return Err(Problem::internal("the job got no answer")) };
-    let handle = result.map_err(|error| Problem::from(error).with("id", id.to_string()))?;
+    let Some(Answer { queue, id, came }) = sent.pop() else {
+        return Err(Problem::internal("the job got no answer"));
+    };
+    let created = came.result().map_err(|problem| problem.with("id", id.to_string()))?;
     let place = format!("/api/v1/jobs/{id}?queue={queue}");
-    let created = handle.is_new();
     let mut response = extract::json(&Sent { id: id.to_string(), queue, created })?;
     *response.status_mut() = if created { StatusCode::CREATED } else { StatusCode::OK };
     if let Ok(place) = HeaderValue::from_str(&place) {
@@ -103,26 +146,39 @@ fn answer_one(mut sent: Answers) -> Result<Response, Problem> {
     Ok(response)
 }
 
-/// Each job has its own result; where none was sent, the first one's trouble is that of all.
+/// Each job has its own result. Where none is known to be sent, the trouble of one is that of all: of one that may have been sent,
+/// before one that can be sent later, before one that is refused. Whoever is told of a refusal doesn't ask again.
 fn answer_list(sent: Answers) -> Result<Response, Problem> {
-    let (mut any_sent, mut all_created, mut first) = (false, true, None);
-    let mut results: Vec<Value> = Vec::with_capacity(sent.len());
-    for (queue, id, result) in sent {
-        match result {
-            Ok(handle) => {
+    let count = sent.len();
+    let (mut any_sent, mut all_created, mut doubtful) = (false, true, 0);
+    let mut gravest: Option<((bool, bool), Problem)> = None;
+    let mut results: Vec<Value> = Vec::with_capacity(count);
+    for Answer { queue, id, came } in sent {
+        let is_doubtful = came.is_doubtful();
+        match came.result() {
+            Ok(created) => {
                 any_sent = true;
-                all_created &= handle.is_new();
-                results.push(json!({ "id": id.to_string(), "queue": queue, "created": handle.is_new() }));
+                all_created &= created;
+                results.push(json!({ "id": id.to_string(), "queue": queue, "created": created }));
             }
-            Err(error) => {
-                let problem = Problem::from(error);
+            Err(problem) => {
+                doubtful += usize::from(is_doubtful);
                 results.push(json!({ "id": id.to_string(), "queue": queue, "problem": problem.value() }));
-                first.get_or_insert(problem);
+                let rank = (is_doubtful, problem.is_temporary());
+                if gravest.as_ref().is_none_or(|(most, _)| rank > *most) {
+                    gravest = Some((rank, problem));
+                }
             }
         }
     }
-    let status = match first {
-        Some(problem) if !any_sent => return Err(problem.of("no job was sent").with("jobs", results)),
+    let status = match gravest {
+        Some((_, problem)) if !any_sent => {
+            let what = match doubtful {
+                0 => "no job was sent".to_owned(),
+                _ => format!("of {count} jobs {doubtful} may have been sent, and no other"),
+            };
+            return Err(problem.of(&what).with("jobs", results));
+        }
         Some(_) => StatusCode::MULTI_STATUS,
         None if all_created => StatusCode::CREATED,
         None => StatusCode::OK,
@@ -138,10 +194,12 @@ fn listed(jobs: &[Ready]) -> String {
 }
 
 fn told(sent: &Answers) -> String {
-    let one = |(_, id, result): &Answer| match result {
-        Ok(handle) if handle.is_new() => format!("{id} sent"),
-        Ok(_) => format!("{id} was there"),
-        Err(error) => format!("{id} not sent: {:?}", error.kind()),
+    let one = |Answer { id, came, .. }: &Answer| match came {
+        Came::Sent { created: true } => format!("{id} sent"),
+        Came::Sent { created: false } => format!("{id} was there"),
+        Came::Failed(error) if came.is_doubtful() => format!("{id} may have been sent: {:?}", error.kind()),
+        Came::Failed(error) => format!("{id} not sent: {:?}", error.kind()),
+        Came::Untried => format!("{id} not tried"),
     };
     sent.iter().map(one).collect::<Vec<_>>().join(", ")
 }
@@ -153,7 +211,8 @@ struct Batch {
     jobs: Vec<RawJob>,
 }
 
-/// Sends jobs, queue by queue, and answers in their order.
+/// Sends jobs, queue by queue, and answers in their order. Where the store gave no answer for one queue, it isn't waited for once
+/// more for each of the others.
 async fn send(client: &Client, jobs: Vec<Ready>) -> Answers {
     let mut by_queue: BTreeMap<String, Batch> = BTreeMap::new();
     let count = jobs.len();
@@ -163,9 +222,16 @@ async fn send(client: &Client, jobs: Vec<Ready>) -> Answers {
         batch.jobs.push(job);
     }
     let mut answers: Vec<(usize, Answer)> = Vec::with_capacity(count);
+    let mut gave_up = false;
     for (queue, Batch { places, jobs }) in by_queue {
-        let sent = client.send_raw(&queue, jobs).await;
-        answers.extend(places.into_iter().zip(sent).map(|((nth, id), sent)| (nth, (queue.clone(), id, sent))));
+        let all: Vec<Came> = if gave_up {
+            places.iter().map(|_| Came::Untried).collect()
+        } else {
+            client.send_raw(&queue, jobs).await.into_iter().map(Came::of).collect()
+        };
+        gave_up |= all.iter().any(Came::is_unanswered);
+        let answer = |((nth, id), came)| (nth, Answer { queue: queue.clone(), id, came });
+        answers.extend(places.into_iter().zip(all).map(answer));
     }
     answers.sort_by_key(|(nth, _)| *nth);
     answers.into_iter().map(|(_, answer)| answer).collect()
@@ -212,54 +278,14 @@ pub(super) struct Listing {
 /// `GET /api/v1/jobs`: a page of a queue's jobs, without their payloads.
 pub(super) async fn list(State(app): State<App>, Params(listing): Params<Listing>) -> Result<Response, Problem> {
     let state = listing.state.as_deref().map_or(Ok(JobState::Waiting), str::parse)?;
-    let mut query = JobQuery::new(state);
-    if let Some(name) = listing.name {
-        query = query.name(name);
-    }
-    if let Some(text) = listing.payload {
-        query = query.payload_contains(text);
-    }
+    let mut wanted = Wanted { name: listing.name, payload: listing.payload, ..Wanted::all(state) };
     if listing.due_from.is_some() || listing.due_before.is_some() {
         let now = app.client.stats(&listing.queue).await?.now;
-        let moment = |text: &String| time::moment(text).map(|moment| moment.resolve(now)).map_err(Problem::bad_request);
-        if let Some(from) = &listing.due_from {
-            query = query.due_from(moment(from)?);
-        }
-        if let Some(before) = &listing.due_before {
-            query = query.due_before(moment(before)?);
-        }
+        let moment = |text: String| time::moment(&text).map(|moment| moment.resolve(now)).map_err(Problem::bad_request);
+        wanted.due_from = listing.due_from.map(moment).transpose()?;
+        wanted.due_before = listing.due_before.map(moment).transpose()?;
     }
-    page(&app, &listing.queue, query, listing.limit, listing.after.as_deref()).await
-}
-
-/// A page, as it is answered.
-pub(super) async fn page(
-    app: &App,
-    queue: &str,
-    mut query: JobQuery,
-    limit: Option<u64>,
-    after: Option<&str>,
-) -> Result<Response, Problem> {
-    query = query.limit(clamped(limit, PAGE, 1, delayq::limits::JOBS_PAGE_MAX));
-    if let Some(after) = after {
-        query = query.after(after.parse()?);
-    }
-    let page = app.client.jobs(queue).list(&query).await?;
-    let jobs: Vec<Value> = page.jobs.into_iter().map(without_payload).collect();
-    let next = page.next.map(|next| next.to_string());
-    extract::json(&json!({ "jobs": jobs, "scanned": page.scanned, "next": next }))
-}
-
-/// A page of large payloads would be large itself: one by one they can be had.
-fn without_payload(mut job: JobInfo) -> Value {
-    let bytes = job.payload.len();
-    job.payload = Default::default();
-    let mut value = serde_json::to_value(JobView::of(&job)).unwrap_or_default();
-    if let Value::Object(fields) = &mut value {
-        fields.retain(|name, _| !name.starts_with("payload"));
-        fields.insert("payload_bytes".to_owned(), bytes.into());
-    }
-    value
+    page(&app, &listing.queue, &wanted, listing.limit, listing.after.as_deref()).await
 }
 
 /// The queue of a job, where it is known.

@@ -22,6 +22,12 @@ pub(super) const QUEUES_MAX: usize = 500;
 pub(super) const AT_ONCE: usize = 16;
 /// How many changes are under way at once. One whose client left goes on, so it isn't bounded by the connections.
 pub(super) const CHANGES_MAX: u32 = 1024;
+/// How many bytes of payloads one request for a page reads before it answers with what it has.
+pub(super) const PAGE_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// How many of them a piece of it has, where those to come are no larger than the largest of the last piece.
+pub(super) const PIECE_BYTES: usize = 4 * 1024 * 1024;
+/// How many jobs its first piece has, of which no size is known.
+pub(super) const PIECE_FIRST: usize = 10;
 /// How many client addresses are told apart.
 const ADDRESSES_MAX: usize = 10_000;
 /// How often those that say nothing any more are looked for: it takes a look at each.
@@ -30,6 +36,8 @@ const SWEEP: Duration = Duration::from_secs(1);
 const BODY_BYTES_MIN: usize = 1024;
 /// The largest: a body is held in memory.
 const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+const _: () = assert!(PIECE_FIRST <= delayq::limits::JOBS_PAGE_MAX && PIECE_BYTES <= PAGE_BYTES_MAX);
 
 /// What the command line bounds.
 #[derive(Debug, Clone, Args)]

@@ -68,6 +68,11 @@ pub(super) async fn scrape(State(app): State<App>) -> Result<Response, Problem> 
 /// What the store says of a queue.
 struct Queue {
     name: String,
+    /// Nothing where it can't be read: its keys are damaged.
+    figures: Option<Figures>,
+}
+
+struct Figures {
     stats: QueueStats,
     /// How many jobs fall due within so many seconds.
     ahead: [(u64, u64); 4],
@@ -97,14 +102,26 @@ async fn gather(app: &App) -> Result<(Vec<Queue>, usize), Error> {
 }
 
 async fn queue(client: Client, name: String) -> Result<Queue, Error> {
-    let stats = client.stats(&name).await?;
-    let near = client.forecast(&name, NEAR.0, NEAR.1).await?.steps;
-    let far = client.forecast(&name, FAR.0, FAR.1).await?.steps;
+    let figures = match figures(&client, &name).await {
+        Ok(figures) => Some(figures),
+        Err(error) if queues::is_of_all(&error) => return Err(error),
+        Err(error) => {
+            remark(format!("the metrics of the queue {name} are missing: {}", failure::told(&error)));
+            None
+        }
+    };
+    Ok(Queue { name, figures })
+}
+
+async fn figures(client: &Client, queue: &str) -> Result<Figures, Error> {
+    let stats = client.stats(queue).await?;
+    let near = client.forecast(queue, NEAR.0, NEAR.1).await?.steps;
+    let far = client.forecast(queue, FAR.0, FAR.1).await?.steps;
     let within = |steps: &[u64], (step, _): (Duration, usize), count: usize| {
         (step.as_secs() * count as u64, steps.iter().take(count).sum::<u64>())
     };
     let ahead = [within(&near, NEAR, 1), within(&near, NEAR, 5), within(&far, FAR, 1), within(&far, FAR, 4)];
-    Ok(Queue { name, stats, ahead })
+    Ok(Figures { stats, ahead })
 }
 
 /// Text in Prometheus's format.
@@ -130,8 +147,14 @@ fn text(queues: &[Queue], left_out: usize) -> String {
     out.sample("delayq_store_up", &[], 1);
     out.family("delayq_queues_left_out", "gauge", "Queues that are too many to be told of here.");
     out.sample("delayq_queues_left_out", &[], left_out);
+    out.family("delayq_queue_readable", "gauge", "Whether a queue could be read; if not, nothing else is told of it.");
+    for Queue { name, figures } in queues {
+        out.sample("delayq_queue_readable", &[("queue", name)], u8::from(figures.is_some()));
+    }
+    let readable: Vec<(&str, &Figures)> =
+        queues.iter().filter_map(|queue| Some((queue.name.as_str(), queue.figures.as_ref()?))).collect();
     out.family("delayq_jobs", "gauge", "Jobs of a queue by state; what is scheduled is not due yet.");
-    for Queue { name, stats, .. } in queues {
+    for (name, Figures { stats, .. }) in &readable {
         let scheduled = stats.waiting.saturating_sub(stats.due);
         for (state, count) in [
             ("scheduled", scheduled),
@@ -144,37 +167,37 @@ fn text(queues: &[Queue], left_out: usize) -> String {
         }
     }
     out.family("delayq_due_next_seconds", "gauge", "Jobs that fall due within the next so many seconds.");
-    for queue in queues {
-        for (window, count) in queue.ahead {
+    for (name, figures) in &readable {
+        for (window, count) in figures.ahead {
             let window = window.to_string();
-            out.sample("delayq_due_next_seconds", &[("queue", &queue.name), ("window", &window)], count);
+            out.sample("delayq_due_next_seconds", &[("queue", name), ("window", &window)], count);
         }
     }
     out.family("delayq_oldest_due_seconds", "gauge", "For how long the oldest due job has been due.");
-    for queue in queues {
-        let late = queue.stats.oldest_due.as_secs_f64();
-        out.sample("delayq_oldest_due_seconds", &[("queue", &queue.name)], late);
+    for (name, figures) in &readable {
+        let late = figures.stats.oldest_due.as_secs_f64();
+        out.sample("delayq_oldest_due_seconds", &[("queue", name)], late);
     }
     out.family("delayq_workers", "gauge", "Sessions of workers that serve a queue.");
-    for queue in queues {
-        out.sample("delayq_workers", &[("queue", &queue.name)], queue.stats.sessions);
+    for (name, figures) in &readable {
+        out.sample("delayq_workers", &[("queue", name)], figures.stats.sessions);
     }
     out.family("delayq_paused", "gauge", "Whether a queue is paused.");
-    for queue in queues {
-        out.sample("delayq_paused", &[("queue", &queue.name)], u8::from(queue.stats.paused));
+    for (name, figures) in &readable {
+        out.sample("delayq_paused", &[("queue", name)], u8::from(figures.stats.paused));
     }
     out.family("delayq_orphans", "gauge", "Records of a queue in no state at all.");
-    for queue in queues {
-        out.sample("delayq_orphans", &[("queue", &queue.name)], queue.stats.orphans);
+    for (name, figures) in &readable {
+        out.sample("delayq_orphans", &[("queue", name)], figures.stats.orphans);
     }
     out.family(
         "delayq_events_total",
         "counter",
         "What happened to the jobs of a queue since it was made, by the store.",
     );
-    for queue in queues {
-        for (event, count) in queues::totals(&queue.stats) {
-            out.sample("delayq_events_total", &[("queue", &queue.name), ("event", event)], count);
+    for (name, figures) in &readable {
+        for (event, count) in queues::totals(&figures.stats) {
+            out.sample("delayq_events_total", &[("queue", name), ("event", event)], count);
         }
     }
     out.0

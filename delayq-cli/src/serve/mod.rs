@@ -13,6 +13,7 @@ mod listen;
 mod metrics;
 mod openapi;
 mod origin;
+mod pages;
 mod problem;
 mod queues;
 mod roles;
@@ -21,7 +22,7 @@ mod routes;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use clap::Args;
 use delayq::Client;
@@ -64,12 +65,15 @@ pub(crate) struct Options {
     metrics_open: bool,
     #[command(flatten)]
     bounds: Bounds,
+    /// The tokens, once they were read: a pipe has them once.
+    #[arg(skip)]
+    gathered: OnceLock<Arc<Tokens>>,
 }
 
 /// What the handlers share.
 pub(crate) struct Service {
     client: Client,
-    tokens: Tokens,
+    tokens: Arc<Tokens>,
     metrics_open: bool,
     bounds: Bounds,
     rate: Rate,
@@ -112,8 +116,12 @@ impl Options {
         self.bounds.check()
     }
 
-    fn tokens(&self) -> Outcome<Tokens> {
-        Tokens::gather(self.reader_tokens.as_deref(), self.operator_tokens.as_deref())
+    fn tokens(&self) -> Outcome<Arc<Tokens>> {
+        if let Some(tokens) = self.gathered.get() {
+            return Ok(tokens.clone());
+        }
+        let tokens = Tokens::gather(self.reader_tokens.as_deref(), self.operator_tokens.as_deref())?;
+        Ok(self.gathered.get_or_init(|| Arc::new(tokens)).clone())
     }
 }
 

@@ -10,6 +10,9 @@ use crate::output::remark;
 
 /// What every kind of problem is named under.
 const TYPES: &str = "urn:delayq:problem:";
+/// Title and action where the store has nothing of it.
+const UNAVAILABLE: (&str, &str) =
+    ("The store can't be used at the moment", "Send the same again later, with the same id.");
 
 /// The answer to a request that can't be done.
 #[derive(Debug, Clone)]
@@ -53,6 +56,11 @@ impl Problem {
 
     pub(super) fn title(&self) -> &'static str {
         self.title
+    }
+
+    /// Whether the same request may succeed later.
+    pub(super) fn is_temporary(&self) -> bool {
+        self.retry_after_secs.is_some()
     }
 
     pub(super) fn bad_request(detail: impl Into<String>) -> Problem {
@@ -186,6 +194,18 @@ impl Problem {
         .after(wait_secs.max(1))
     }
 
+    /// A job that was not tried, since the store had given no answer before.
+    pub(super) fn untried() -> Problem {
+        Problem::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "store-unavailable",
+            UNAVAILABLE.0,
+            "not sent, since the store gave no answer for a queue before it in this request",
+            UNAVAILABLE.1,
+        )
+        .after(1)
+    }
+
     pub(super) fn not_ready() -> Problem {
         Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -268,13 +288,9 @@ impl From<Error> for Problem {
                 "Give the store more memory, or let workers drain it. Nothing was changed.",
             )
             .after(10),
-            ErrorKind::Unreachable | ErrorKind::Unavailable => server(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "store-unavailable",
-                "The store can't be used at the moment",
-                "Send the same again later, with the same id.",
-            )
-            .after(1),
+            ErrorKind::Unreachable | ErrorKind::Unavailable => {
+                server(StatusCode::SERVICE_UNAVAILABLE, "store-unavailable", UNAVAILABLE.0, UNAVAILABLE.1).after(1)
+            }
             ErrorKind::Denied | ErrorKind::Unsupported => server(
                 StatusCode::BAD_GATEWAY,
                 "store-refuses",

@@ -14,6 +14,7 @@ use super::extract::{self, Params, Segment, clamped};
 use super::limits::{AT_ONCE, QUEUES_MAX};
 use super::problem::Problem;
 use super::roles::Caller;
+use crate::failure;
 use crate::output::json::{instant, ms};
 use crate::time;
 
@@ -57,7 +58,16 @@ pub(super) async fn list(State(app): State<App>, Params(listing): Params<Listing
 }
 
 async fn counted(client: Client, queue: String) -> Result<Value, Error> {
-    client.stats(&queue).await.map(|stats| view(&queue, &stats))
+    match client.stats(&queue).await {
+        Ok(stats) => Ok(view(&queue, &stats)),
+        Err(error) if is_of_all(&error) => Err(error),
+        Err(error) => Ok(json!({ "queue": queue, "error": failure::told(&error) })),
+    }
+}
+
+/// Whether it is the store that can't be asked, and not this queue alone: one whose keys are damaged must not hide the others.
+pub(super) fn is_of_all(error: &Error) -> bool {
+    failure::code(error) == failure::UNREACHABLE
 }
 
 /// `GET /api/v1/queues/{queue}`: one of them.
@@ -109,7 +119,7 @@ fn view(queue: &str, stats: &QueueStats) -> Value {
 }
 
 /// What happened to a queue since it was made, by name.
-pub(super) fn totals(stats: &QueueStats) -> [(&'static str, u64); 14] {
+pub(super) fn totals(stats: &QueueStats) -> [(&'static str, u64); 15] {
     [
         ("enqueued", stats.enqueued_total),
         ("done", stats.done_total),
@@ -125,6 +135,7 @@ pub(super) fn totals(stats: &QueueStats) -> [(&'static str, u64); 14] {
         ("deleted", stats.deleted_total),
         ("sessions_lost", stats.sessions_lost_total),
         ("quarantined", stats.quarantined_total),
+        ("repaired", stats.repaired_total),
     ]
 }
 

@@ -112,6 +112,25 @@ async fn s04_weak_tokens_are_refused_and_none_is_built_in() {
     service.call("GET", "/api/v1/queues", Some(OPERATOR), "").await.fails(401, "unauthorized");
 }
 
+/// As of `--operator-tokens <(vault read ...)`.
+#[cfg(unix)]
+#[tokio::test]
+async fn tokens_from_a_pipe_are_read_once() {
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+
+    let server = RedisServer::start().unwrap();
+    let args = ["serve", "--listen", "127.0.0.1:0", "--operator-tokens", "/dev/stdin"];
+    let mut child = program(&server.url(), &args).stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let mut pipe = child.stdin.take().unwrap();
+    pipe.write_all(format!("{OPERATOR}\n").as_bytes()).await.unwrap();
+    drop(pipe);
+    let mut line = String::new();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    crate::kit::soon(out.read_line(&mut line)).await.unwrap();
+    assert!(line.starts_with("listening on http://127.0.0.1:"), "{line:?}");
+    child.kill().await.unwrap();
+}
+
 #[tokio::test]
 async fn s05_a_token_comes_as_a_bearer_token_and_once() {
     let (server, _client) = server_and_client().await;
@@ -172,7 +191,7 @@ async fn b102_forged_requests_and_odd_cookies_change_nothing_and_are_no_fault_of
         ["cookie: session=%00%ff; =;;", "cookie: session", "cookie: \"", "cookie: a=b=c; session=e30.e30.e30"];
     for cookie in cookies {
         service.send("POST", "/api/v1/jobs", &[json, cookie], JOB).await.fails(401, "unauthorized");
-        let forged = [&token, json, cookie, "origin: http://evil.example"];
+        let forged = [token.as_str(), json, cookie, "origin: http://evil.example"];
         service.send("POST", "/api/v1/jobs", &forged, JOB).await.fails(403, "cross-site");
         let linked = service.send("GET", "/api/v1/queues/orders/pause", &[&token, cookie], "").await;
         linked.fails(405, "method-not-allowed");

@@ -9,7 +9,7 @@ use delayq::RawJob;
 use metrics_exporter_prometheus::PrometheusBuilder;
 
 use super::kit::Serving;
-use crate::kit::{ORDERS, Running, charge, eventually, server_and_client, waiting};
+use crate::kit::{Folder, ORDERS, Running, charge, eventually, server_and_client, waiting};
 
 const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs");
 
@@ -98,6 +98,7 @@ async fn b87_a_real_run_has_each_metric_and_no_id_among_its_labels() {
                 "delayq_orphans",
                 "delayq_store_up",
                 "delayq_queues_left_out",
+                "delayq_queue_readable",
             ],
         ),
     ] {
@@ -113,6 +114,8 @@ async fn b87_a_real_run_has_each_metric_and_no_id_among_its_labels() {
         "delayq_due_next_seconds{queue=\"mail\",window=\"3600\"} 1\n",
         "delayq_workers{queue=\"orders\"} 0\n",
         "delayq_events_total{queue=\"orders\",event=\"done\"} 180\n",
+        "delayq_events_total{queue=\"orders\",event=\"repaired\"} 0\n",
+        "delayq_queue_readable{queue=\"orders\"} 1\n",
         "delayq_store_up 1\n",
     ] {
         assert!(text.contains(line), "{line} is not in {text}");
@@ -171,6 +174,54 @@ fn the_dashboard_is_one() {
     for panel in panels {
         assert!(panel["targets"][0]["expr"].is_string() && panel["gridPos"]["w"].is_u64(), "{panel}");
     }
+}
+
+/// The workers' label `job` is the job's name where the scrape honours their labels; otherwise that is in `exported_job`, and `job` is the
+/// scrape's.
+#[test]
+fn the_dashboard_tells_jobs_apart_with_honor_labels_and_without() {
+    let text = std::fs::read_to_string(Path::new(DOCS).join("grafana.json")).unwrap();
+    let dashboard: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let by_job = |metric: &str| -> String {
+        let expressions = dashboard["panels"].as_array().unwrap().iter().filter_map(|panel| {
+            let target = &panel["targets"][0];
+            let legend = target["legendFormat"].as_str().unwrap();
+            target["expr"].as_str().filter(|expr| expr.contains(metric) && legend.contains("{{type}}"))
+        });
+        let all: Vec<&str> = expressions.collect();
+        let [expression] = all.as_slice() else { panic!("{metric} is asked for by {all:?}") };
+        expression.replace("$queue", ".*").replace("$__rate_interval", "5m")
+    };
+    let without = r#"queue="orders", job="workers", exported_job="charge_card""#;
+    let with = r#"queue="orders", job="cancel_order""#;
+    let series = |metric: &str, labels: &str, more: &str| serde_json::json!({ "series": format!("{metric}{{{labels}, {more}}}"), "values": "0+60x20" });
+    let (runs, took) = ("delayq_jobs_total", "delayq_job_duration_seconds_bucket");
+    let mut input = Vec::new();
+    for labels in [without, with] {
+        input.push(series(runs, labels, r#"outcome="done""#));
+        input.push(series(took, labels, r#"le="0.1""#));
+        input.push(series(took, labels, r#"le="+Inf""#));
+    }
+    let expect = |metric: &str, more: &str| {
+        let sample = |name: &str| serde_json::json!({ "labels": format!("{{type=\"{name}\"{more}}}"), "value": 1 });
+        serde_json::json!({
+            "expr": format!("count without () ({})", by_job(metric)),
+            "eval_time": "10m",
+            "exp_samples": [sample("cancel_order"), sample("charge_card")],
+        })
+    };
+    let test = serde_json::json!({
+        "evaluation_interval": "1m",
+        "tests": [{
+            "interval": "1m",
+            "input_series": input,
+            "promql_expr_test": [expect(runs, r#", outcome="done""#), expect(took, "")],
+        }],
+    });
+    let folder = Folder::new();
+    // YAML takes JSON.
+    let file = folder.write("dashboard.test.yml", &test.to_string());
+    promtool(&["test", "rules", &file], None);
 }
 
 #[test]

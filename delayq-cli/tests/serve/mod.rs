@@ -6,4 +6,5 @@ mod guards;
 mod kit;
 mod limits;
 mod metrics;
+mod trouble;
 mod users;

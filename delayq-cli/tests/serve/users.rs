@@ -37,6 +37,8 @@ async fn b91_a_server_that_denies_scripts_is_not_ready() {
     let problem = service.call("GET", "/readyz", None, "").await.fails(503, "not-ready");
     assert!(!problem.to_string().contains("6379") && !problem.to_string().contains("redis"), "{problem}");
     service.call("GET", "/healthz", None, "").await.is(200);
+    let metrics = service.get("/metrics").await;
+    assert!(metrics.body.contains("delayq_store_up 0\n"), "{metrics:#?}");
     server.command(&["ACL", "SETUSER", "app", "+evalsha", "+eval"]).unwrap();
     eventually("it is ready", || async {
         (service.call("GET", "/readyz", None, "").await.status == 200).then_some(())
