@@ -57,7 +57,8 @@ impl Runs {
         self.lock().clear();
     }
 
-    /// Takes out the runs that blocked their thread past their timeout and the grace after it, with what becomes of them.
+    /// Takes out the runs that blocked their thread past their timeout and the grace after it, with what becomes of them. One that
+    /// waits somewhere instead is stopped: it would begin beside its retry.
     pub(super) fn take_wedged(&self, now: Instant) -> Vec<(Member, Outcome)> {
         let mut runs = self.lock();
         let wedged: Vec<Member> =
@@ -66,6 +67,7 @@ impl Runs {
             .into_iter()
             .filter_map(|member| {
                 let run = runs.remove(&member)?;
+                run.abort.abort();
                 Some((member, wedged_outcome(&run.request)))
             })
             .collect()

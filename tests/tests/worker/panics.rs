@@ -1,9 +1,13 @@
 //! A panic, a wedged thread, a bad stack: each fails its job alone.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use delayq::{CancelOutcome, DeadReason, JobStatus, Worker};
 use delayq_tests::{Running, eventually, server_and_client};
+use tokio::sync::Semaphore;
+use tower::util::MapFutureLayer;
 
 use super::{Act, Probe, log, probe, quiet_panics};
 
@@ -98,4 +102,33 @@ async fn f_a_run_that_blocks_its_thread_for_ever_is_given_up() {
     assert_eq!(job.cancel().await.unwrap(), CancelOutcome::Cancelled);
     // The runtime's other threads would otherwise be waited for.
     drop(worker);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f_a_run_that_is_given_up_before_it_began_does_not_begin_beside_its_retry() {
+    let (_server, client) = server_and_client().await;
+    let (log, mut runs) = log();
+    // A layer of the user's holds the first run up, past its timeout and the grace after it.
+    let (gate, is_first) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicBool::new(true)));
+    let held = gate.clone();
+    let layer = MapFutureLayer::new(move |run| {
+        let (gate, waits) = (held.clone(), is_first.swap(false, Ordering::SeqCst));
+        async move {
+            if waits {
+                gate.acquire().await.unwrap().forget();
+            }
+            run.await
+        }
+    });
+    let worker = Running::start(Worker::new(client.clone()).data(log).lease(Duration::from_secs(1)).layer(layer));
+    client.enqueue::<Probe>().send(probe("held up", Act::Succeed)).await.unwrap();
+    eventually("it is given up", || async {
+        (client.stats("default").await.unwrap().retried_total == 1).then_some(())
+    })
+    .await;
+    gate.add_permits(1);
+    assert_eq!(runs.next().await.attempt, 2);
+    eventually("its end", || async { (client.stats("default").await.unwrap().done_total == 1).then_some(()) }).await;
+    worker.stop().await.unwrap();
+    assert!(runs.rest().is_empty(), "the first run went on");
 }
