@@ -65,3 +65,19 @@ impl Fields<'_> {
 pub(crate) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
 }
+
+/// What is wrong with a job, and what must be said of it, wherever it comes from.
+#[cfg(test)]
+pub(crate) const WRONG: &[(&str, &str)] = &[
+    (r#"{"name":"a","version":1}"#, "no payload"),
+    (r#"{"name":"a","payload":1}"#, "missing field `version`"),
+    (r#"{"name":"a","version":1,"payload":1,"payload_base64":"e30="}"#, "both payload"),
+    (r#"{"name":"a","version":1,"payload_base64":"?"}"#, "no base64"),
+    (r#"{"name":"a","version":1,"payload":1,"in":"1m","at":"2026-12-24T18:00:00Z"}"#, "both in and at"),
+    (r#"{"name":"a","version":1,"payload":1,"in":"soon"}"#, "no duration"),
+    (r#"{"name":"a","version":1,"payload":1,"at":"soon"}"#, "no instant"),
+    (r#"{"name":"a","version":1,"payload":1,"id":"7"}"#, "not a job id"),
+    (r#"{"name":"a","version":1,"payload":1,"delay":"1m"}"#, "unknown field `delay`"),
+    (r#"{"name":"a","version":-1,"payload":1}"#, "invalid value"),
+    (r#"{"name":"a","name":"b","version":1,"payload":1}"#, "duplicate field `name`"),
+];

@@ -417,6 +417,7 @@ pub(super) fn at_column(error: &serde_json::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::new_job::WRONG;
 
     fn batches(text: &[u8]) -> Vec<ReadLine> {
         let (mut reader, mut number, mut all) = (text, 0, Vec::new());
@@ -457,19 +458,8 @@ mod tests {
 
     #[test]
     fn what_is_wrong_with_a_line_is_said() {
-        for (line, why) in [
-            (r#"{"name":"a","version":1}"#, "no payload"),
-            (r#"{"name":"a","payload":1}"#, "missing field `version`"),
-            (r#"{"name":"a","version":1,"payload":1,"payload_base64":"e30="}"#, "both payload"),
-            (r#"{"name":"a","version":1,"payload_base64":"?"}"#, "no base64"),
-            (r#"{"name":"a","version":1,"payload":1,"in":"1m","at":"2026-12-24T18:00:00Z"}"#, "both in and at"),
-            (r#"{"name":"a","version":1,"payload":1,"in":"soon"}"#, "no duration"),
-            (r#"{"name":"a","version":1,"payload":1,"at":"soon"}"#, "no instant"),
-            (r#"{"name":"a","version":1,"payload":1,"id":"7"}"#, "not a job id"),
-            (r#"{"name":"a","version":1,"payload":1,"delay":"1m"}"#, "unknown field `delay`"),
-            (r#"{"name":"a","version":1,"payload":{"a":}}"#, "column 40"),
-            (r#"{"name":"a","name":"b","version":1,"payload":1}"#, "duplicate field `name`"),
-        ] {
+        let of_lines = (r#"{"name":"a","version":1,"payload":{"a":}}"#, "column 40");
+        for (line, why) in WRONG.iter().chain([&of_lines]) {
             match job_of(line.as_bytes(), "q") {
                 Err(said) => assert!(said.contains(why) && !said.contains("line 1"), "{line}: {said}"),
                 Ok(_) => panic!("{line}: taken"),

@@ -70,6 +70,21 @@ async fn letter(app: &App, id: JobId, queue: Option<String>) -> Result<JobInfo, 
     })
 }
 
+/// Makes a change of a letter, written down before and after it.
+async fn changed(
+    app: &App,
+    caller: &Caller,
+    queue: &str,
+    id: JobId,
+    outcome: &str,
+    change: impl Future<Output = Result<(), delayq::Error>> + Send,
+) -> Result<Response, Problem> {
+    let what = id.to_string();
+    let change = async { Ok(change.await?) };
+    app.audit.change(caller, Some(queue), &what, change, |()| format!("{id} {outcome}")).await?;
+    extract::json(&json!({ "id": what, "queue": queue, "outcome": outcome }))
+}
+
 /// `POST /api/v1/dead/{id}/retry`: it waits again, due now, with all its attempts.
 pub(super) async fn retry(
     State(app): State<App>,
@@ -78,10 +93,8 @@ pub(super) async fn retry(
     Params(place): Params<InQueue>,
 ) -> Result<Response, Problem> {
     let queue = letter(&app, id, place.queue).await?.queue;
-    let (what, letters) = (id.to_string(), app.client.dead_letters(&queue));
-    let change = async { Ok(letters.redrive(id).await?) };
-    app.audit.change(&caller, Some(&queue), &what, change, |()| format!("{id} retried")).await?;
-    extract::json(&json!({ "id": what, "queue": queue, "outcome": "retried" }))
+    let letters = app.client.dead_letters(&queue);
+    changed(&app, &caller, &queue, id, "retried", letters.redrive(id)).await
 }
 
 /// `DELETE /api/v1/dead/{id}`: it is gone for good.
@@ -92,8 +105,6 @@ pub(super) async fn delete(
     Params(place): Params<InQueue>,
 ) -> Result<Response, Problem> {
     let queue = letter(&app, id, place.queue).await?.queue;
-    let (what, letters) = (id.to_string(), app.client.dead_letters(&queue));
-    let change = async { Ok(letters.delete(id).await?) };
-    app.audit.change(&caller, Some(&queue), &what, change, |()| format!("{id} deleted")).await?;
-    extract::json(&json!({ "id": what, "queue": queue, "outcome": "deleted" }))
+    let letters = app.client.dead_letters(&queue);
+    changed(&app, &caller, &queue, id, "deleted", letters.delete(id)).await
 }

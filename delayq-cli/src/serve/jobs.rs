@@ -403,6 +403,7 @@ pub(super) async fn reschedule(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::new_job::WRONG;
 
     fn read(text: &str) -> Result<Ready, String> {
         serde_json::from_str(text).map_err(|error| error.to_string()).and_then(made)
@@ -410,17 +411,7 @@ mod tests {
 
     #[test]
     fn s14_what_is_wrong_with_a_job_is_said() {
-        for (text, why) in [
-            (r#"{"name":"a","version":1}"#, "no payload"),
-            (r#"{"name":"a","payload":1}"#, "missing field `version`"),
-            (r#"{"name":"a","version":1,"payload":1,"payload_base64":"e30="}"#, "both payload"),
-            (r#"{"name":"a","version":1,"payload_base64":"?"}"#, "no base64"),
-            (r#"{"name":"a","version":1,"payload":1,"in":"1m","at":"2026-12-24T18:00:00Z"}"#, "both in and at"),
-            (r#"{"name":"a","version":1,"payload":1,"in":"soon"}"#, "no duration"),
-            (r#"{"name":"a","version":1,"payload":1,"id":"7"}"#, "not a job id"),
-            (r#"{"name":"a","version":1,"payload":1,"delay":"1m"}"#, "unknown field `delay`"),
-            (r#"{"name":"a","version":-1,"payload":1}"#, "invalid value"),
-        ] {
+        for (text, why) in WRONG {
             assert!(read(text).map(|_| ()).is_err_and(|said| said.contains(why)), "{text}");
         }
         let job = read(r#"{"name":"a","version":1,"payload":null}"#).unwrap_or_else(|error| panic!("{error}"));
