@@ -169,3 +169,20 @@ fn keys_answer_alike_wherever_their_elements_are() {
         }
     }
 }
+
+#[test]
+fn a_size_that_no_key_can_have_is_told_and_not_reckoned_with() {
+    let words = |text: &str| text.split(' ').map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>();
+    for damage in ["size = -1", "size = -1, small = x''", "kind = 9", "kind = 9, small = NULL"] {
+        let mut space = Keyspace::open(&Place::Memory, Clock::from(|| 7)).expect("SQLite opens");
+        space.begin().expect("it begins");
+        commands::run(&mut space, &words("SADD s a")).expect("a member is added");
+        space.commit().expect("it is committed");
+        space.forget();
+        space.db.execute(&format!("UPDATE keys SET {damage}"), ()).expect("the row is damaged");
+        space.begin().expect("it begins");
+        for command in ["SMEMBERS s", "SADD s b"] {
+            assert!(commands::run(&mut space, &words(command)).is_err(), "{damage}: {command}");
+        }
+    }
+}
