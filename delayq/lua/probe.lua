@@ -1,4 +1,5 @@
 -- PURPOSE  Tries each command that the work of jobs needs, on keys of its own, and leaves nothing: a right that is missing shows.
+--          What it writes is passed on to replicas, each time: whoever waits for them after it has waited for all before it.
 -- STATES   none
 -- USES     base
 -- KEYS     1 probe:hash HASH · 2 probe:set SET · 3 probe:sorted ZSET; none of them is there before or after

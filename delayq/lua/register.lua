@@ -10,9 +10,4 @@ call('ZREM', KEYS[1], '') -- removes nothing: at maxmemory it is let through (ru
 local added = 0
 -- All scores are 0: the set is in the order of its names.
 for i = 1, #ARGV do added = added + call('ZADD', KEYS[1], '0', ARGV[i]) end
-if added == 0 then
-  -- Who waits for replicas waits for what was passed on to them last, and a call that changes nothing isn't.
-  call('ZADD', KEYS[1], '0', '')
-  call('ZREM', KEYS[1], '')
-end
 return { 'OK', added }

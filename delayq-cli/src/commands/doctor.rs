@@ -51,6 +51,7 @@ struct View<'a> {
 struct FindingView<'a> {
     check: &'a str,
     queue: Option<&'a str>,
+    server: Option<&'a str>,
     level: &'a str,
     what: &'a str,
     advice: Option<&'a str>,
@@ -155,7 +156,7 @@ fn table(out: &mut Out, findings: &[Finding]) -> Outcome {
     let mut table = Table::new(&[
         Column::Left("LEVEL"),
         Column::Left("CHECK"),
-        Column::Left("QUEUE"),
+        Column::Left("WHERE"),
         Column::Folded("FOUND, AND WHAT TO DO"),
     ]);
     for finding in findings {
@@ -163,7 +164,8 @@ fn table(out: &mut Out, findings: &[Finding]) -> Outcome {
         table.row([
             styled(finding.level.as_str(), style),
             cell(finding.check),
-            finding.queue.as_deref().map_or_else(|| styled("-", FAINT), cell),
+            // A queue's name has no ':', a server's always.
+            finding.queue.as_deref().or(finding.server.as_deref()).map_or_else(|| styled("-", FAINT), cell),
             cell(&finding.what),
         ]);
         if let Some(advice) = &finding.advice {
@@ -194,6 +196,7 @@ impl<'a> View<'a> {
         let findings = diagnosis.findings.iter().map(|finding| FindingView {
             check: finding.check,
             queue: finding.queue.as_deref(),
+            server: finding.server.as_deref(),
             level: finding.level.as_str(),
             what: &finding.what,
             advice: finding.advice.as_deref(),

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::flush::Flushers;
 use super::{Client, Inner};
-use crate::engine::redis::{RedisEngine, Settings, Target};
-use crate::engine::{Engine, Replicas};
+use crate::engine::redis::Settings;
+use crate::engine::{Engine, Replicas, redis};
 use crate::error::{Error, ErrorKind};
 use crate::limits;
 use crate::store::{Prefix, Store};
@@ -110,9 +110,7 @@ impl ClientBuilder {
         if url.starts_with("sqlite:") {
             return embedded(url).await;
         }
-        let target = Target::parse(url, self.settings.clone())?;
-        let shown = target.to_string();
-        Ok((Arc::new(RedisEngine::connect(target).await?), shown))
+        redis::connect(url, self.settings.clone()).await
     }
 
     /// Connects.

@@ -67,6 +67,9 @@ pub struct Replicas {
     pub within: Duration,
 }
 
+/// One of several servers: how it may be shown, and itself.
+pub type Server = (String, Arc<dyn Engine>);
+
 /// Runs scripts on a store.
 pub trait Engine: Send + Sync + 'static {
     /// Runs a script once. It is never sent again after it may have run: an error of kind
@@ -100,6 +103,12 @@ pub trait Engine: Send + Sync + 'static {
     /// Asks the server behind the store something, past the scripts: only a diagnosis does. `None` where there is no server.
     fn command<'a>(&'a self, _parts: &'a [&'a [u8]]) -> BoxFuture<'a, Result<Option<Reply>, Error>> {
         Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// The servers behind the store, each by how it may be shown, where there are several and each is to be looked at by itself:
+    /// only a diagnosis does. None where [`command`](Engine::command) asks the only one.
+    fn servers(&self) -> BoxFuture<'_, Result<Vec<Server>, Error>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
     /// The same store over connections of its own, shared with nobody.

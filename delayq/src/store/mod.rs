@@ -101,6 +101,20 @@ impl Store {
         Store { engine: self.engine.in_order(), ..self.clone() }
     }
 
+    /// The servers behind the store, where there are several each by how it may be shown. What is asked of one by itself are
+    /// the questions past the scripts.
+    ///
+    /// # Errors
+    /// None of them answers.
+    pub async fn servers(&self) -> Result<Vec<(Option<String>, Store)>, Error> {
+        let several = self.engine.servers().await?;
+        if several.is_empty() {
+            return Ok(vec![(None, self.clone())]);
+        }
+        let alone = |engine| Store { engine, prefix: self.prefix.clone(), durable: None };
+        Ok(several.into_iter().map(|(name, engine)| (Some(name), alone(engine))).collect())
+    }
+
     /// The shard of a queue.
     ///
     /// # Errors
@@ -146,12 +160,12 @@ impl Store {
     }
 
     /// Waits for the replicas to have all that was there before. What found its work done already has written nothing, and
-    /// WAIT looks only as far back as its own connection has written: so this writes, each time.
+    /// WAIT looks only as far back as its own connection has written: so this writes, each time, and on the shard's own node.
     async fn confirm(&self, shard: &Shard) -> Confirmed {
         if self.durable.is_none() {
             return Ok(());
         }
-        let asked = self.call_durably(&script::REGISTER, self.prefix.queues(), &[shard.queue()]).await;
+        let asked = self.call_durably(&script::PROBE, shard.probe(), NO_ARGS).await;
         // Whatever becomes of this, what it is asked about has happened.
         let unasked = |error: Error| {
             Error::new(

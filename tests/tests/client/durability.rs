@@ -140,7 +140,7 @@ async fn what_is_asked_for_again_is_passed_on_to_replicas_each_time() {
     let passed_on = || primary.info("master_repl_offset").unwrap();
     for _ in 0..3 {
         let before = passed_on();
-        store.register(&shard).await.unwrap();
+        store.probe(&shard).await.unwrap();
         assert!(passed_on() > before, "{before}");
     }
 }

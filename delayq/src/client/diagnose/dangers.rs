@@ -5,7 +5,7 @@ use futures_util::future::join;
 use super::super::Client;
 use super::{Finding, Level, memory, replication, rights, server};
 use crate::error::{Error, ErrorKind};
-use crate::store::{Shard, Told};
+use crate::store::{Info, Shard, Store, Told};
 
 /// Something that a worker should not be started over.
 pub(crate) struct Danger {
@@ -17,6 +17,21 @@ pub(crate) struct Danger {
     pub(crate) was_told: bool,
 }
 
+/// What each server says of itself, those left out that don't; and those of several that don't answer, if the queue is on one of
+/// them the scripts will say so.
+async fn infos(store: &Store) -> Result<Vec<(Option<String>, Info)>, Error> {
+    let mut told = Vec::new();
+    for (name, server) in store.servers().await? {
+        match server.info().await {
+            Ok(Told::Answer(info)) => told.push((name, info)),
+            Ok(_) => {}
+            Err(error) if name.is_none() => return Err(error),
+            Err(error) => tracing::debug!(?name, %error, "a node of the cluster doesn't say what it is"),
+        }
+    }
+    Ok(told)
+}
+
 impl Client {
     /// Asks two questions at once: a policy that deletes jobs, a version that is too old, a replica, a right that is missing, scripts
     /// that can't run. What isn't told is no danger.
@@ -26,11 +41,12 @@ impl Client {
     pub(crate) async fn dangers(&self, shard: &Shard) -> Result<Vec<Danger>, Error> {
         // Over a connection of its own: what users ask meanwhile finds the pool as it would be without a worker.
         let store = self.store().in_order();
-        let (info, probed) = join(store.info(), store.probe(shard)).await;
+        let (infos, probed) = join(infos(&store), store.probe(shard)).await;
         let mut dangers = Vec::new();
-        if let Told::Answer(info) = info? {
+        for (name, info) in infos? {
             let found = [server::version(&info), Some(memory::policy(&info)), replication::role(&info)];
             for finding in found.into_iter().flatten().filter(|finding| finding.level == Level::Wrong) {
+                let finding = finding.of_server(name.as_deref());
                 let was_told = finding.check == memory::POLICY && memory::connecting_warns(&info);
                 dangers.push(Danger { finding, kind: ErrorKind::Unsupported, was_told });
             }

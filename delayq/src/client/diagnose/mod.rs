@@ -15,10 +15,12 @@ use std::fmt;
 
 use super::Client;
 use crate::error::Error;
-use crate::store::Told;
+use crate::store::{Info, Store, Told};
 
 pub(crate) use dangers::Danger;
 pub use repair::{Damage, RepairReport};
+
+const SERVER: &str = "server";
 
 /// How a check came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -63,6 +65,8 @@ pub struct Finding {
     pub check: &'static str,
     /// The queue that it is about; `None` where it is about the store as a whole.
     pub queue: Option<String>,
+    /// The server that it is about, `host:port`, where there are several: a cluster's.
+    pub server: Option<String>,
     /// How it came out.
     pub level: Level,
     /// What was found.
@@ -73,7 +77,7 @@ pub struct Finding {
 
 impl Finding {
     fn new(check: &'static str, level: Level, what: impl Into<String>, advice: Option<String>) -> Finding {
-        Finding { check, queue: None, level, what: what.into(), advice }
+        Finding { check, queue: None, server: None, level, what: what.into(), advice }
     }
 
     fn good(check: &'static str, what: impl Into<String>) -> Finding {
@@ -103,6 +107,11 @@ impl Finding {
         Finding::new(check, level, what, Some(advice.to_owned()))
     }
 
+    fn of_server(mut self, server: Option<&str>) -> Finding {
+        self.server = server.map(str::to_owned);
+        self
+    }
+
     fn of_queue(mut self, queue: &str) -> Finding {
         self.queue = Some(queue.to_owned());
         self
@@ -115,6 +124,9 @@ impl fmt::Display for Finding {
         f.write_str(self.check)?;
         if let Some(queue) = &self.queue {
             write!(f, " of {queue}")?;
+        }
+        if let Some(server) = &self.server {
+            write!(f, " of {server}")?;
         }
         write!(f, ": {}: {}", self.level, self.what)?;
         match &self.advice {
@@ -161,31 +173,26 @@ impl Client {
     pub async fn diagnose(&self, queues: &[&str]) -> Result<Diagnosis, Error> {
         let shards = queues.iter().map(|queue| self.shard(queue)).collect::<Result<Vec<_>, _>>()?;
         let mut findings = Vec::new();
-        let info = self.ask(|| self.store().info()).await?;
-        match &info {
-            Told::Answer(info) => {
-                findings.extend(server::version(info));
-                findings.push(server::security(info));
-                findings.push(memory::policy(info));
-                let settings = durability::Settings {
-                    fsync: self.setting("appendfsync").await?,
-                    stops: self.setting("stop-writes-on-bgsave-error").await?,
-                    save: self.setting("save").await?,
-                };
-                findings.extend(durability::of(info, &settings));
-                let wanted = self.setting("min-replicas-to-write").await?;
-                findings.extend(replication::of(info, &wanted));
-            }
-            Told::Withheld(why) => {
-                let what = format!("version, memory, persistence and replicas are not told: {why}");
-                findings.push(Finding::unknown("info", what, "give the user +info, or ask whoever runs the server"));
-                findings.push(memory::policy_setting(&self.setting("maxmemory-policy").await?));
-            }
-            Told::NoServer => {
-                findings.push(Finding::good("server", "the store is in this process: there is no server"));
+        let servers = self.ask(|| self.store().servers()).await?;
+        // Of a cluster it isn't known which node has how many of the records.
+        let mut only = None;
+        for (name, server) in &servers {
+            let name = name.as_deref();
+            match self.server(server).await {
+                Ok((found, info)) => {
+                    findings.extend(found.into_iter().map(|finding| finding.of_server(name)));
+                    match name {
+                        None => only = info,
+                        Some(_) => findings.extend(info.map(|info| memory::headroom(&info, 0).of_server(name))),
+                    }
+                }
+                // One node of several: what the others say is told all the same.
+                Err(error) if name.is_some() => {
+                    findings.push(Finding::said(SERVER, Level::Wrong, &error).of_server(name));
+                }
+                Err(error) => return Err(error),
             }
         }
-        findings.extend(self.timing().await?);
         let probed = match shards.first() {
             Some(shard) => shard.clone(),
             None => self.shard(rights::UNNAMED)?,
@@ -197,14 +204,42 @@ impl Client {
             records += in_it;
             known.extend(found);
         }
-        if let Told::Answer(info) = &info {
-            findings.push(memory::headroom(info, records));
-        }
+        findings.extend(only.map(|info| memory::headroom(&info, records)));
         findings.extend(known);
         Ok(Diagnosis { findings })
     }
 
-    async fn setting(&self, name: &str) -> Result<Told<String>, Error> {
-        self.ask(|| self.store().setting(name)).await
+    /// What there is to say of one server, and what it says of itself.
+    async fn server(&self, server: &Store) -> Result<(Vec<Finding>, Option<Info>), Error> {
+        let setting = async |name: &str| self.ask(|| server.setting(name)).await;
+        let mut findings = Vec::new();
+        let told = match self.ask(|| server.info()).await? {
+            Told::Answer(info) => {
+                findings.extend(server::version(&info));
+                findings.push(server::security(&info));
+                findings.push(memory::policy(&info));
+                let settings = durability::Settings {
+                    fsync: setting("appendfsync").await?,
+                    stops: setting("stop-writes-on-bgsave-error").await?,
+                    save: setting("save").await?,
+                };
+                findings.extend(durability::of(&info, &settings));
+                let wanted = setting("min-replicas-to-write").await?;
+                findings.extend(replication::of(&info, &wanted));
+                Some(info)
+            }
+            Told::Withheld(why) => {
+                let what = format!("version, memory, persistence and replicas are not told: {why}");
+                findings.push(Finding::unknown("info", what, "give the user +info, or ask whoever runs the server"));
+                findings.push(memory::policy_setting(&setting("maxmemory-policy").await?));
+                None
+            }
+            Told::NoServer => {
+                findings.push(Finding::good(SERVER, "the store is in this process: there is no server"));
+                None
+            }
+        };
+        findings.extend(timing::of(server).await?);
+        Ok((findings, told))
     }
 }

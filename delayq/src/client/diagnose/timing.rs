@@ -2,10 +2,9 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::super::Client;
 use super::Finding;
 use crate::error::Error;
-use crate::store::Told;
+use crate::store::{Store, Told};
 
 const CLOCK: &str = "clock";
 const ROUND_TRIP: &str = "round-trip";
@@ -27,27 +26,25 @@ fn host_us() -> i128 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as i128)
 }
 
-impl Client {
-    pub(super) async fn timing(&self) -> Result<Vec<Finding>, Error> {
-        let mut rounds = Vec::with_capacity(ROUNDS);
-        while rounds.len() < ROUNDS {
-            let (before_us, started) = (host_us(), Instant::now());
-            match self.store().clock_us().await {
-                Ok(Told::Answer(server_us)) => {
-                    rounds.push(Round { before_us, server_us: i128::from(server_us), took: started.elapsed() });
-                }
-                Ok(Told::Withheld(why)) => {
-                    let advice = "give the user +time, which every script needs too";
-                    return Ok(vec![Finding::unknown(CLOCK, format!("it is not told: {why}"), advice)]);
-                }
-                Ok(Told::NoServer) => return Ok(vec![Finding::good(CLOCK, "the store goes by this host's clock")]),
-                // What one round lost says nothing of the clock; a store that is gone is told by the first question.
-                Err(error) if rounds.is_empty() => return Err(error),
-                Err(_) => break,
+pub(super) async fn of(server: &Store) -> Result<Vec<Finding>, Error> {
+    let mut rounds = Vec::with_capacity(ROUNDS);
+    while rounds.len() < ROUNDS {
+        let (before_us, started) = (host_us(), Instant::now());
+        match server.clock_us().await {
+            Ok(Told::Answer(server_us)) => {
+                rounds.push(Round { before_us, server_us: i128::from(server_us), took: started.elapsed() });
             }
+            Ok(Told::Withheld(why)) => {
+                let advice = "give the user +time, which every script needs too";
+                return Ok(vec![Finding::unknown(CLOCK, format!("it is not told: {why}"), advice)]);
+            }
+            Ok(Told::NoServer) => return Ok(vec![Finding::good(CLOCK, "the store goes by this host's clock")]),
+            // What one round lost says nothing of the clock; a store that is gone is told by the first question.
+            Err(error) if rounds.is_empty() => return Err(error),
+            Err(_) => break,
         }
-        Ok(vec![clock(&rounds), round_trip(&mut rounds)])
     }
+    Ok(vec![clock(&rounds), round_trip(&mut rounds)])
 }
 
 fn clock(rounds: &[Round]) -> Finding {

@@ -18,6 +18,8 @@ const ADVICE: &[(&str, &str)] = &[
     ("ACL failure", "give the user the rights that SECURITY.md lists"),
     ("The user executing the script", "give the user the rights that SECURITY.md lists"),
     ("WRONGTYPE", "another program has written to a key of the queue: find it, and delete that key"),
+    ("MOVED ", "the slot was given to another node: nothing was done, ask again"),
+    ("ASK ", "the slot is being given to another node: nothing was done, ask again"),
 ];
 
 /// What to do after the server said this.
@@ -25,8 +27,19 @@ pub(super) fn on_answer(text: &str) -> &'static str {
     ADVICE.iter().find(|(words, _)| text.contains(words)).map_or("look at the server's log", |(_, advice)| advice)
 }
 
-/// What to do where no connection came about.
-pub(super) fn on_connection(error: &RedisError, text: &str, addr: &ConnectionAddr) -> &'static str {
+/// What to do where no connection came about. Without an address, Sentinels were to name one.
+pub(super) fn on_connection(error: &RedisError, text: &str, addr: Option<&ConnectionAddr>) -> &'static str {
+    let Some(addr) = addr else {
+        return match () {
+            () if error.is_connection_refusal() => {
+                "do Sentinels run there, and the primary that they name? start them, or correct hosts and ports in the URL"
+            }
+            () if error.is_timeout() => {
+                "are the addresses right, and does a firewall let this machine reach the Sentinels and the primary?"
+            }
+            () => "do Sentinels run there, and can the address that they give for the primary be reached from here?",
+        };
+    };
     let tls = matches!(addr, ConnectionAddr::TcpTls { .. });
     if matches!(addr, ConnectionAddr::Unix(_)) && error.is_connection_refusal() {
         "does a Redis run there, with this path as its `unixsocket`?"

@@ -36,9 +36,8 @@ pub(super) fn kind_of_call(error: &RedisError) -> ErrorKind {
     if error.code().is_some() {
         return match code(error) {
             // Refused before it ran.
-            "LOADING" | "BUSY" | "MASTERDOWN" | "READONLY" | "MISCONF" | "CLUSTERDOWN" | "TRYAGAIN" | "NOREPLICAS" => {
-                ErrorKind::Unavailable
-            }
+            "LOADING" | "BUSY" | "MASTERDOWN" | "READONLY" | "MISCONF" | "CLUSTERDOWN" | "TRYAGAIN" | "NOREPLICAS"
+            | "MOVED" | "ASK" => ErrorKind::Unavailable,
             "OOM" => ErrorKind::Full,
             "NOAUTH" | "WRONGPASS" | "NOPERM" => ErrorKind::Denied,
             "WRONGTYPE" | "CORRUPT" => ErrorKind::Corrupt,

@@ -1,28 +1,58 @@
 //! The Redis engine: scripts over a small pool of multiplexed connections, the baton over a connection of its own.
 
+mod address;
 mod advice;
+mod cluster;
 mod eviction;
 mod failure;
 mod manager;
 mod target;
 
+use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bb8_redis::bb8::{Pool, RunError};
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, Value};
+use redis::{Cmd, RedisError, Value};
 use tokio::sync::Mutex;
 
 use super::{BoxFuture, Engine, Marker, Replicas, Reply, Script};
 use crate::error::{Error, ErrorKind};
 
+use address::{Address, Place};
+use cluster::ClusterEngine;
 use manager::{Failures, Live, Manager};
+use target::Mode;
 pub use target::{Settings, Target};
 
 /// How much longer than its own timeout a blocking pop is waited for: the server's timeouts overshoot by up to 95 ms,
 /// and a connection that is silent beyond this is taken for dead.
 const POP_SLACK: Duration = Duration::from_secs(2);
+
+/// Connects to what a URL leads to, and looks at it. Answers too how it may be shown.
+///
+/// # Errors
+/// The URL can't be used, nothing answers, the user or password is refused, or it is no Redis of version 6.2 or later.
+pub async fn connect(url: &str, settings: Settings) -> Result<(Arc<dyn Engine>, String), Error> {
+    let address = Address::parse(url)?;
+    let shown = address.shown.clone();
+    let engine: Arc<dyn Engine> = match address.place {
+        Place::Cluster(nodes) => Arc::new(ClusterEngine::connect(nodes, shown.clone(), settings).await?),
+        _ => Arc::new(RedisEngine::connect(Target::of(address, settings)?).await?),
+    };
+    Ok((engine, shown))
+}
+
+/// Why a call has no reply.
+enum Failed {
+    /// No connection could be had: nothing was sent.
+    Unconnected(Error),
+    /// The call failed, or the server refused it.
+    Call(RedisError),
+    /// Whatever it was, there is nothing to be done about it.
+    Final(Error),
+}
 
 /// Scripts on a Redis server.
 pub struct RedisEngine {
@@ -41,7 +71,7 @@ impl RedisEngine {
     pub async fn connect(target: Target) -> Result<RedisEngine, Error> {
         let pool_size = target.settings.pool_size;
         let engine = RedisEngine::lazy(Arc::new(target), pool_size);
-        engine.target.probe().await?;
+        engine.target.probe(Mode::Standalone).await?;
         Ok(engine)
     }
 
@@ -92,9 +122,18 @@ impl RedisEngine {
         Err(error)
     }
 
-    async fn send(&self, live: &mut Live, command: &Cmd) -> Result<Value, redis::RedisError> {
+    /// Sends a command; `asking` it of a node that a slot is being moved to.
+    async fn send(&self, live: &mut Live, command: &Cmd, asking: bool) -> Result<Value, RedisError> {
         // What the server refused comes inside an Ok.
-        let answer = live.connection.send_packed_command(command).await.and_then(Value::extract_error);
+        let answer = if asking {
+            // Both at once: what another task sends over this connection can't come in between.
+            let mut both = redis::pipe();
+            both.cmd("ASKING").add_command(command.clone());
+            let answers = live.connection.send_packed_commands(&both, 1, 1).await;
+            answers.and_then(|answers| answers.into_iter().next().unwrap_or(Value::Nil).extract_error())
+        } else {
+            live.connection.send_packed_command(command).await.and_then(Value::extract_error)
+        };
         if let Err(error) = &answer
             && failure::breaks_connection(error)
         {
@@ -104,9 +143,15 @@ impl RedisEngine {
         answer
     }
 
-    async fn evaluate(&self, script: &'static Script, keys: &[Vec<u8>], args: &[&[u8]]) -> Result<Reply, Error> {
-        let mut live = self.connection().await?;
-        self.evaluate_on(&mut live, script, keys, args).await
+    async fn evaluate(
+        &self,
+        script: &'static Script,
+        keys: &[Vec<u8>],
+        args: &[&[u8]],
+        asking: bool,
+    ) -> Result<Reply, Failed> {
+        let mut live = self.connection().await.map_err(Failed::Unconnected)?;
+        self.evaluate_on(&mut live, script, keys, args, asking).await
     }
 
     async fn evaluate_on(
@@ -115,7 +160,8 @@ impl RedisEngine {
         script: &'static Script,
         keys: &[Vec<u8>],
         args: &[&[u8]],
-    ) -> Result<Reply, Error> {
+        asking: bool,
+    ) -> Result<Reply, Failed> {
         let command = |verb: &str, body: &str| {
             let mut command = redis::cmd(verb);
             command.arg(body).arg(keys.len());
@@ -124,12 +170,14 @@ impl RedisEngine {
             }
             command
         };
-        let answer = match self.send(live, &command("EVALSHA", sha1(script))).await {
+        let answer = match self.send(live, &command("EVALSHA", sha1(script)), asking).await {
             // The server doesn't know the script (yet, or any more), so nothing ran: EVAL runs it and makes it known.
-            Err(error) if failure::is_no_script(&error) => self.send(live, &command("EVAL", script.source)).await,
+            Err(error) if failure::is_no_script(&error) => {
+                self.send(live, &command("EVAL", script.source), asking).await
+            }
             other => other,
         };
-        answer.map(reply).map_err(|error| self.target.call_failure(script.name, &error))
+        answer.map(reply).map_err(Failed::Call)
     }
 
     /// WAIT goes over the connection that wrote: it counts the replicas that have all that this one has written.
@@ -139,25 +187,28 @@ impl RedisEngine {
         keys: &[Vec<u8>],
         args: &[&[u8]],
         replicas: Replicas,
-    ) -> Result<(Reply, u32), Error> {
-        let mut live = self.connection().await?;
-        let reply = self.evaluate_on(&mut live, script, keys, args).await?;
+        asking: bool,
+    ) -> Result<(Reply, u32), Failed> {
+        let mut live = self.connection().await.map_err(Failed::Unconnected)?;
+        let reply = self.evaluate_on(&mut live, script, keys, args, asking).await?;
         let mut wait = redis::cmd("WAIT");
         wait.arg(replicas.count).arg(replicas.within.as_millis().max(1) as u64);
-        match self.send(&mut live, &wait).await {
+        // The script ran: whatever comes now, it is not sent again.
+        match self.send(&mut live, &wait, false).await {
             Ok(Value::Int(confirmed)) => Ok((reply, u32::try_from(confirmed).unwrap_or_default())),
-            Ok(_) => {
-                Err(Error::new(ErrorKind::Unknown, "WAIT answered in an unknown form: the replicas may have it or not"))
-            }
+            Ok(_) => Err(Failed::Final(Error::new(
+                ErrorKind::Unknown,
+                "WAIT answered in an unknown form: the replicas may have it or not",
+            ))),
             Err(error) => {
                 let failed = self.target.call_failure("WAIT", &error);
                 let text = "it is not known whether the replicas have what was written: ask again, with the same id";
-                Err(Error::new(ErrorKind::Unknown, text).caused(failed))
+                Err(Failed::Final(Error::new(ErrorKind::Unknown, text).caused(failed)))
             }
         }
     }
 
-    async fn pop(&self, keys: &[Vec<u8>], timeout: Duration) -> Result<Option<Marker>, Error> {
+    async fn pop(&self, keys: &[Vec<u8>], timeout: Duration) -> Result<Option<Marker>, Failed> {
         let mut held = self.blocking.lock().await;
         // Taken out while it is used: if this future is dropped midway, the connection goes with it. A pop that is
         // still pending there would swallow the answer of the next one.
@@ -165,7 +216,11 @@ impl RedisEngine {
         let count = *broken.borrow_and_update();
         let mut connection = match held.take() {
             Some((then, connection)) if then == count => connection,
-            _ => self.target.open(None).await.map_err(|error| self.target.connect_failure(&error))?,
+            _ => self
+                .target
+                .open(None)
+                .await
+                .map_err(|error| Failed::Unconnected(self.target.connect_failure(&error)))?,
         };
         let mut command = redis::cmd("BZPOPMIN");
         for key in keys {
@@ -176,26 +231,40 @@ impl RedisEngine {
             answered = tokio::time::timeout(timeout + POP_SLACK, connection.send_packed_command(&command)) => answered,
             // Half-open, this one would be silent for all that time, and the jobs that come meanwhile late.
             _ = broken.changed() => {
-                return Err(Error::new(
+                return Err(Failed::Final(Error::new(
                     ErrorKind::Unreachable,
                     format!("another connection to {} failed: the waiting one is made anew", self.target),
-                ));
+                )));
             }
         };
         let value = match answered {
-            Ok(answer) => {
-                answer.and_then(Value::extract_error).map_err(|error| self.target.call_failure("wait", &error))?
-            }
+            Ok(answer) => answer.and_then(Value::extract_error).map_err(Failed::Call)?,
             Err(_) => {
-                return Err(Error::new(
+                return Err(Failed::Final(Error::new(
                     ErrorKind::Unreachable,
                     format!("{} is silent on a blocking call", self.target),
-                ));
+                )));
             }
         };
         *held = Some((count, connection));
-        marker(value)
+        marker(value).map_err(Failed::Final)
     }
+
+    /// What a failure means to whoever asked.
+    fn told(&self, operation: &str, failed: Failed) -> Error {
+        match failed {
+            Failed::Unconnected(error) | Failed::Final(error) => error,
+            Failed::Call(error) => self.target.call_failure(operation, &error),
+        }
+    }
+}
+
+/// Runs a script's call, and notes how long it took.
+async fn timed<T>(script: &'static Script, call: impl Future<Output = T>) -> T {
+    let started = Instant::now();
+    let answer = call.await;
+    metrics::histogram!("delayq_redis_command_seconds", "operation" => script.name).record(started.elapsed());
+    answer
 }
 
 impl Engine for RedisEngine {
@@ -205,12 +274,9 @@ impl Engine for RedisEngine {
         keys: &'a [Vec<u8>],
         args: &'a [&'a [u8]],
     ) -> BoxFuture<'a, Result<Reply, Error>> {
-        Box::pin(async move {
-            let started = std::time::Instant::now();
-            let answer = self.evaluate(script, keys, args).await;
-            metrics::histogram!("delayq_redis_command_seconds", "operation" => script.name).record(started.elapsed());
-            answer
-        })
+        Box::pin(timed(script, async move {
+            self.evaluate(script, keys, args, false).await.map_err(|failed| self.told(script.name, failed))
+        }))
     }
 
     fn run_and_wait<'a>(
@@ -220,16 +286,14 @@ impl Engine for RedisEngine {
         args: &'a [&'a [u8]],
         replicas: Replicas,
     ) -> BoxFuture<'a, Result<(Reply, u32), Error>> {
-        Box::pin(async move {
-            let started = std::time::Instant::now();
-            let answer = self.evaluate_and_wait(script, keys, args, replicas).await;
-            metrics::histogram!("delayq_redis_command_seconds", "operation" => script.name).record(started.elapsed());
-            answer
-        })
+        Box::pin(timed(script, async move {
+            let answer = self.evaluate_and_wait(script, keys, args, replicas, false).await;
+            answer.map_err(|failed| self.told(script.name, failed))
+        }))
     }
 
     fn wait<'a>(&'a self, keys: &'a [Vec<u8>], timeout: Duration) -> BoxFuture<'a, Result<Option<Marker>, Error>> {
-        Box::pin(self.pop(keys, timeout))
+        Box::pin(async move { self.pop(keys, timeout).await.map_err(|failed| self.told("wait", failed)) })
     }
 
     fn command<'a>(&'a self, parts: &'a [&'a [u8]]) -> BoxFuture<'a, Result<Option<Reply>, Error>> {
@@ -240,7 +304,7 @@ impl Engine for RedisEngine {
                 command.arg(*part);
             }
             let name = String::from_utf8_lossy(parts.first().copied().unwrap_or_default());
-            match self.send(&mut live, &command).await {
+            match self.send(&mut live, &command, false).await {
                 Ok(value) => Ok(Some(reply(value))),
                 Err(error) => Err(self.target.call_failure(&name, &error)),
             }

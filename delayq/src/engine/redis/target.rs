@@ -5,13 +5,15 @@ use std::sync::Once;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
+use redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType};
 use redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, ErrorKind as RedisKind, IntoConnectionInfo, RedisError, Value,
+    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind as RedisKind, RedisError, TlsMode, Value,
 };
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
+use super::address::{Address, Place, Sentinels};
 use super::{advice, eviction, failure};
 use crate::error::{Error, ErrorKind};
 
@@ -40,9 +42,30 @@ impl Default for Settings {
     }
 }
 
+impl Settings {
+    /// What can't be used is refused here, once for all that is connected with it.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        if self.pool_size == 0 || self.connect_timeout.is_zero() || self.response_timeout.is_zero() {
+            return Err(Error::new(
+                ErrorKind::Config,
+                "pool size, connect timeout and response timeout must be above zero",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// How a server is found, each time that a connection is made.
+enum Way {
+    /// It is always this one.
+    Fixed(Client),
+    /// It is the one that Sentinels call the primary.
+    Followed(Sentinels),
+}
+
 /// A server to connect to.
 pub struct Target {
-    client: Client,
+    way: Way,
     shown: String,
     pub(super) settings: Settings,
     /// Rises when a connection breaks or can't be made, of any engine with this target: the others may be dead as well,
@@ -50,47 +73,34 @@ pub struct Target {
     pub(super) broken: watch::Sender<u64>,
 }
 
+/// The kinds of server that HELLO tells apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    Standalone,
+    Cluster,
+}
+
 impl Target {
-    /// Reads a URL: `redis://`, `rediss://` (TLS), `redis+unix://` or `unix://`, with user, password and db number.
+    /// Reads a URL of one server: `redis://`, `rediss://` (TLS), `redis+unix://` or `unix://`, with user, password and db number; or
+    /// `redis-sentinel://`, which is whichever server Sentinels call the primary.
     ///
     /// # Errors
     /// It can't be used; the error says why, without its password.
     pub fn parse(url: &str, settings: Settings) -> Result<Target, Error> {
-        static PROVIDER: Once = Once::new();
-        PROVIDER.call_once(|| {
-            // The application may have chosen another one: then that is used.
-            let _ = rustls::crypto::ring::default_provider().install_default();
-        });
-        let refused = |why: &dyn fmt::Display| {
-            Error::new(
-                ErrorKind::Config,
-                format!(
-                    "the URL can't be used ({why}): give redis://[user:password@]host[:port][/db], rediss:// for TLS, \
-                     or redis+unix:///path/to/socket[?db=0&pass=..]"
-                ),
-            )
+        Target::of(Address::parse(url)?, settings)
+    }
+
+    pub(super) fn of(address: Address, settings: Settings) -> Result<Target, Error> {
+        settings.check()?;
+        let way = match address.place {
+            Place::Server(info) => Way::Fixed(open(info)?),
+            Place::Sentinels(sentinels) => {
+                install_provider();
+                Way::Followed(sentinels)
+            }
+            Place::Cluster(_) => return Err(Error::new(ErrorKind::Config, "a cluster is more than one server")),
         };
-        let scheme = url.split_once("://").map(|(scheme, _)| scheme).unwrap_or_default();
-        if !matches!(scheme, "redis" | "rediss" | "redis+unix" | "unix") {
-            return Err(refused(&"it starts with none of the known schemes"));
-        }
-        if url.contains('#') {
-            // The client reads "#insecure" as: don't check the host name.
-            return Err(refused(
-                &"it has a '#' part; a server's certificate is always checked, and a '#' in a password is written %23",
-            ));
-        }
-        if settings.pool_size == 0 || settings.connect_timeout.is_zero() || settings.response_timeout.is_zero() {
-            return Err(Error::new(
-                ErrorKind::Config,
-                "pool size, connect timeout and response timeout must be above zero",
-            ));
-        }
-        // redis+unix is the client's name for it; what the client says of a URL could quote it, so it is not repeated.
-        let info = url.into_connection_info().map_err(|_| refused(&"it is not well-formed"))?;
-        let shown = shown(info.addr(), info.redis_settings().db());
-        let client = Client::open(info).map_err(|_| refused(&"it is not well-formed"))?;
-        Ok(Target { client, shown, settings, broken: watch::Sender::new(0) })
+        Ok(Target { way, shown: address.shown, settings, broken: watch::Sender::new(0) })
     }
 
     /// Makes every waiting connection to this server be made anew.
@@ -104,10 +114,14 @@ impl Target {
             .set_connection_timeout(Some(self.settings.connect_timeout))
             .set_response_timeout(response_timeout);
         // The client's own timeout doesn't cover the login of every server that accepts and then says nothing.
-        match tokio::time::timeout(
-            self.settings.connect_timeout,
-            self.client.get_multiplexed_async_connection_with_config(&config),
-        )
+        match tokio::time::timeout(self.settings.connect_timeout, async {
+            match &self.way {
+                Way::Fixed(client) => client.get_multiplexed_async_connection_with_config(&config).await,
+                // Asked anew each time: the one that was the primary may be so no more. No connection to a Sentinel is kept, so that
+                // none can be found dead when it matters.
+                Way::Followed(sentinels) => follower(sentinels)?.get_async_connection_with_config(&config).await,
+            }
+        })
         .await
         {
             Ok(Err(error)) if error.is_connection_dropped() => Err(self.greeting().await.unwrap_or(error)),
@@ -119,7 +133,7 @@ impl Target {
     /// What a server says that hangs up on a newcomer at once, such as that it has too many clients: that text comes
     /// before anything is asked, and gets lost when the login meets the closed connection first.
     async fn greeting(&self) -> Option<RedisError> {
-        let ConnectionAddr::Tcp(host, port) = self.client.get_connection_info().addr() else { return None };
+        let Some(ConnectionAddr::Tcp(host, port)) = self.addr() else { return None };
         let read = async {
             let mut text = [0; 512];
             let mut stream = TcpStream::connect((host.as_str(), *port)).await.ok()?;
@@ -130,8 +144,15 @@ impl Target {
         tokio::time::timeout(GREETING.min(self.settings.connect_timeout), read).await.ok().flatten()
     }
 
-    /// Looks at what answers.
-    pub(super) async fn probe(&self) -> Result<(), Error> {
+    fn addr(&self) -> Option<&ConnectionAddr> {
+        match &self.way {
+            Way::Fixed(client) => Some(client.get_connection_info().addr()),
+            Way::Followed(_) => None,
+        }
+    }
+
+    /// Looks at what answers, and whether it is of the kind that is expected there.
+    pub(super) async fn probe(&self, expected: Mode) -> Result<(), Error> {
         let mut connection =
             self.open(Some(self.settings.response_timeout)).await.map_err(|error| self.connect_failure(&error))?;
         let hello = connection
@@ -139,6 +160,7 @@ impl Target {
             .await
             .and_then(Value::extract_error)
             .map_err(|error| self.probe_failure(&error))?;
+        self.check_mode(expected, field(&hello, "mode").as_deref().unwrap_or_default())?;
         match version(&hello) {
             Some((major, minor)) if (major, minor) < OLDEST => Err(Error::new(
                 ErrorKind::Unsupported,
@@ -153,6 +175,24 @@ impl Target {
                 format!("{self} does not say which version it is: is it a Redis?"),
             )),
         }
+    }
+
+    fn check_mode(&self, expected: Mode, mode: &str) -> Result<(), Error> {
+        let text = match (expected, mode) {
+            (Mode::Standalone, "cluster") => {
+                format!(
+                    "{self} is a node of a cluster: give redis-cluster://host:port, with a node or several, joined by ','"
+                )
+            }
+            (_, "sentinel") => {
+                format!(
+                    "{self} is a Sentinel: give redis-sentinel://host:port/name, with the name that it has for the primary"
+                )
+            }
+            (Mode::Cluster, "standalone") => format!("{self} belongs to no cluster: give redis://host:port"),
+            _ => return Ok(()),
+        };
+        Err(Error::new(ErrorKind::Config, text))
     }
 
     fn probe_failure(&self, error: &RedisError) -> Error {
@@ -200,7 +240,16 @@ impl Target {
             let text = format!("{self} refuses connections at the moment: {text}; {advice}");
             return Error::new(ErrorKind::Unavailable, text);
         }
-        let advice = advice::on_connection(error, &text, self.client.get_connection_info().addr());
+        if matches!(error.kind(), RedisKind::MasterNameNotFoundBySentinel) {
+            let how = "correct the name in the URL, or wait for the failover that goes on";
+            let text = format!("no Sentinel of {self} knows a living primary of that name: {how}");
+            return Error::new(ErrorKind::Unreachable, text);
+        }
+        if matches!(error.kind(), RedisKind::InvalidClientConfig) {
+            let text = format!("what answers for {self} is no Sentinel: correct hosts and ports in the URL ({text})");
+            return Error::new(ErrorKind::Config, text);
+        }
+        let advice = advice::on_connection(error, &text, self.addr());
         let why =
             if error.is_timeout() { format!("no answer within {:?}", self.settings.connect_timeout) } else { text };
         Error::new(ErrorKind::Unreachable, format!("can't connect to {self}: {why}; {advice}"))
@@ -247,13 +296,45 @@ impl fmt::Display for Target {
     }
 }
 
-fn shown(addr: &ConnectionAddr, db: i64) -> String {
-    match addr {
-        ConnectionAddr::Tcp(host, port) => format!("redis://{host}:{port}/{db}"),
-        ConnectionAddr::TcpTls { host, port, .. } => format!("rediss://{host}:{port}/{db}"),
-        ConnectionAddr::Unix(path) => format!("redis+unix://{}?db={db}", path.display()),
-        _ => "the server".to_owned(),
+/// TLS needs to know by what it is done.
+fn install_provider() {
+    static PROVIDER: Once = Once::new();
+    PROVIDER.call_once(|| {
+        // The application may have chosen another one: then that is used.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    });
+}
+
+fn open(info: ConnectionInfo) -> Result<Client, Error> {
+    install_provider();
+    // What the client says of an address could quote it.
+    Client::open(info).map_err(|_| Error::new(ErrorKind::Config, "the URL can't be used: it is not well-formed"))
+}
+
+/// Asks Sentinels for the primary, and the one that they name whether it is one.
+fn follower(sentinels: &Sentinels) -> Result<SentinelClient, RedisError> {
+    let addrs = sentinels.sentinels.iter().map(|info| info.addr().clone());
+    let mut builder = SentinelClientBuilder::new(addrs, &sentinels.name, SentinelServerType::Master)?;
+    if let Some(login) = sentinels.sentinels.first().map(ConnectionInfo::redis_settings) {
+        if let Some(username) = login.username() {
+            builder = builder.set_client_to_sentinel_username(username);
+        }
+        if let Some(password) = login.password() {
+            builder = builder.set_client_to_sentinel_password(password);
+        }
     }
+    let primary = sentinels.primary.redis_settings();
+    builder = builder.set_client_to_redis_db(primary.db());
+    if let Some(username) = primary.username() {
+        builder = builder.set_client_to_redis_username(username);
+    }
+    if let Some(password) = primary.password() {
+        builder = builder.set_client_to_redis_password(password);
+    }
+    if matches!(sentinels.primary.addr(), ConnectionAddr::TcpTls { .. }) {
+        builder = builder.set_client_to_redis_tls_mode(TlsMode::Secure);
+    }
+    builder.build()
 }
 
 /// The innermost text that says something.
@@ -284,8 +365,8 @@ fn quoted(text: &str) -> String {
     line
 }
 
-/// Major and minor of the version that HELLO tells; a fork tells that of the Redis it is compatible with.
-fn version(hello: &Value) -> Option<(u32, u32)> {
+/// A field of what HELLO tells.
+fn field(hello: &Value, name: &str) -> Option<String> {
     let pairs;
     let fields = match hello {
         Value::Array(fields) => fields,
@@ -301,8 +382,13 @@ fn version(hello: &Value) -> Option<(u32, u32)> {
         Value::SimpleString(text) => Some(text.clone()),
         _ => None,
     };
-    let at = fields.iter().position(|field| text(field).as_deref() == Some("version"))?;
-    let version = text(fields.get(at + 1)?)?;
+    let at = fields.iter().position(|field| text(field).as_deref() == Some(name))?;
+    text(fields.get(at + 1)?)
+}
+
+/// Major and minor of the version that HELLO tells; a fork tells that of the Redis it is compatible with.
+fn version(hello: &Value) -> Option<(u32, u32)> {
+    let version = field(hello, "version")?;
     let mut numbers = version.split('.').map(|part| part.parse().ok());
     Some((numbers.next()??, numbers.next()??))
 }
@@ -310,14 +396,6 @@ fn version(hello: &Value) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn certificates_can_not_be_left_unchecked() {
-        let refused = Target::parse("rediss://user:SECRET@localhost:6379/#insecure", Settings::default()).err();
-        let refused = refused.expect("refused").to_string();
-        assert!(refused.contains("always checked") && !refused.contains("SECRET"), "{refused}");
-        assert!(Target::parse("rediss://user:secret@localhost:6379/", Settings::default()).is_ok());
-    }
 
     #[test]
     fn a_servers_words_are_one_line_of_whole_sentences() {
