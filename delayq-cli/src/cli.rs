@@ -40,8 +40,9 @@ pub(crate) struct Cli {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Options of every command")]
 pub(crate) struct Global {
-    /// The store: redis://host/, rediss://host/ (TLS), redis+unix:///path/to/socket or sqlite://jobs.db. Other users of
-    /// this machine can read arguments: a URL with a password belongs in DELAYQ_URL or a file [env: DELAYQ_URL]
+    /// The store: redis://host/, rediss://host/ (TLS), redis+unix:///path/to/socket, redis-sentinel://host,host/name,
+    /// redis-cluster://host,host or sqlite://jobs.db. Other users of this machine can read arguments: a URL with a password
+    /// belongs in DELAYQ_URL or a file [env: DELAYQ_URL]
     #[arg(long, global = true, value_name = "URL", conflicts_with = "url_file")]
     pub(crate) url: Option<String>,
     /// A file whose first line is the URL [env: DELAYQ_URL_FILE]

@@ -104,6 +104,11 @@ mod tests {
             ("redis://:s3cret@redis.internal/3", "redis://redis.internal/3"),
             ("rediss://user:s3/c?r@e#t@redis.internal", "rediss://redis.internal"),
             ("redis+unix:///run/redis.sock?user=a&pass=s3cret", "redis+unix:///run/redis.sock"),
+            ("redis-cluster://:s3@cret@n1:7000,n2", "redis-cluster://n1:7000,n2"),
+            (
+                "redis-sentinel://u:s3cret@s1,s2:26379/main/0?sentinel_password=s3cret",
+                "redis-sentinel://s1,s2:26379/main/0",
+            ),
             ("sqlite://jobs.db", "sqlite://jobs.db"),
         ] {
             assert_eq!(without_secrets(url), shown);

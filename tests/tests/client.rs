@@ -4,6 +4,8 @@
 
 #![allow(clippy::unwrap_used)] // In a case, an unwrap is an assertion.
 
+#[path = "client/cluster.rs"]
+mod cluster;
 #[path = "client/coalescing.rs"]
 mod coalescing;
 #[path = "client/connecting.rs"]
@@ -38,6 +40,8 @@ mod payloads;
 mod refusals;
 #[path = "client/secrets.rs"]
 mod secrets;
+#[path = "client/sentinel.rs"]
+mod sentinel;
 #[path = "client/tls.rs"]
 mod tls;
 #[path = "client/trouble.rs"]

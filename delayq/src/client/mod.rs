@@ -55,10 +55,12 @@ struct Inner {
 
 impl Client {
     /// Connects with the default settings: `redis://[user:password@]host[:port][/db]`, `rediss://` for TLS, or
-    /// `redis+unix:///path/to/socket`. With the feature `embedded` also `sqlite://path/to/file` and `sqlite::memory:`.
+    /// `redis+unix:///path/to/socket`; `redis-sentinel://[user:password@]host[:port],host../name[/db]` for the primary that Sentinels
+    /// name, `redis-cluster://[user:password@]host[:port],host..` for a cluster, both with `rediss` for TLS. With the feature `embedded`
+    /// also `sqlite://path/to/file` and `sqlite::memory:`.
     ///
     /// # Errors
-    /// The URL is no such URL, nothing answers there within the connect timeout, the user or password is refused, or
+    /// The URL is no such URL or leads to something of another kind, nothing answers there within the connect timeout, the user or password is refused, or
     /// what answers is not a Redis of version 6.2 or later. The error names the cause, never the password.
     pub async fn connect(url: &str) -> Result<Client, Error> {
         Client::builder().connect(url).await

@@ -10,12 +10,7 @@ use delayq_tests::store_kit::{World, id, job};
 use delayq_tests::{Running, eventually, server_and_client, soon};
 use tracing_subscriber::layer::SubscriberExt;
 
-use crate::kit::{Raw, Stage, TASKS, key, listens, pass};
-
-/// What SECURITY.md lists, without INFO and CONFIG GET.
-const RIGHTS: &str = "~delayq:* +eval +evalsha +bzpopmin +hello +ping +select +time \
-    +hdel +hexists +hget +hincrby +hlen +hmget +hscan +hset +sadd +scard +smembers +smismember +srandmember +srem \
-    +zadd +zcard +zcount +zmscore +zrange +zrangebyscore +zrank +zrem +zremrangebyrank +zrevrange +zrevrank +zscore";
+use crate::kit::{RIGHTS, Raw, Stage, TASKS, key, listens, pass};
 
 /// How a check came out, the first finding of it.
 #[track_caller]

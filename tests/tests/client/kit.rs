@@ -14,6 +14,11 @@ use tokio::sync::{Semaphore, mpsc};
 /// The queue of [`Task`].
 pub(crate) const TASKS: &str = "tasks";
 
+/// What SECURITY.md lists, without INFO and CONFIG GET.
+pub(crate) const RIGHTS: &str = "~delayq:* +eval +evalsha +bzpopmin +hello +ping +select +time \
+    +hdel +hexists +hget +hincrby +hlen +hmget +hscan +hset +sadd +scard +smembers +smismember +srandmember +srem \
+    +zadd +zcard +zcount +zmscore +zrange +zrangebyscore +zrank +zrem +zremrangebyrank +zrevrange +zrevrank +zscore";
+
 /// What a task does.
 #[delayq::payload]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
