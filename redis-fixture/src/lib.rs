@@ -1,5 +1,6 @@
 //! A private redis-server: started on a free loopback port in a folder of its own, stopped when it is dropped.
 
+pub mod cluster;
 pub mod proxy;
 mod reply;
 pub mod sentinel;
