@@ -1,6 +1,9 @@
 //! A private redis-server: started on a free loopback port in a folder of its own, stopped when it is dropped.
 
+pub mod cluster;
 pub mod proxy;
+mod reply;
+pub mod sentinel;
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -66,11 +69,7 @@ impl RedisServer {
     /// # Errors
     /// redis-server is not installed, or doesn't come up with these.
     pub fn start_in(settings: &[&str], environment: &[(&str, &str)]) -> Result<RedisServer, StartError> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let nth = COUNT.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("delayq-redis-{}-{nth}", std::process::id()));
-        std::fs::create_dir_all(&folder)
-            .map_err(|error| StartError { text: format!("no folder for the server: {error}") })?;
+        let folder = own_folder()?;
         let password = settings.iter().position(|s| *s == "--requirepass").and_then(|at| settings.get(at + 1));
         let mut server = RedisServer {
             child: None,
@@ -116,16 +115,7 @@ impl RedisServer {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        let child = command.spawn().map_err(|error| StartError {
-            text: if error.kind() == io::ErrorKind::NotFound {
-                "redis-server is not installed: install it (on Debian: apt-get install redis-server), or set DELAYQ_URL to a Redis \
-                 that runs, for example DELAYQ_URL=redis://127.0.0.1/"
-                    .to_owned()
-            } else {
-                format!("redis-server can't be started: {error}")
-            },
-        })?;
-        self.child = Some(child);
+        self.child = Some(command.spawn().map_err(|error| not_spawned(&error))?);
         Ok(())
     }
 
@@ -218,6 +208,11 @@ impl RedisServer {
         Ok(answer.strip_suffix("+OK\r\n").unwrap_or(answer).to_owned())
     }
 
+    /// Its password, if it has one.
+    pub(crate) fn password(&self) -> Option<&str> {
+        self.password.as_deref()
+    }
+
     /// A number out of INFO.
     ///
     /// # Errors
@@ -269,6 +264,28 @@ fn free_port() -> io::Result<u16> {
         .map(|_| fastrand::u16(10_000..32_000))
         .find(is_free)
         .ok_or_else(|| io::Error::new(io::ErrorKind::AddrInUse, "100 ports between 10000 and 32000 were in use"))
+}
+
+/// A folder of its own for one process.
+fn own_folder() -> Result<PathBuf, StartError> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let nth = COUNT.fetch_add(1, Ordering::Relaxed);
+    let folder = std::env::temp_dir().join(format!("delayq-redis-{}-{nth}", std::process::id()));
+    std::fs::create_dir_all(&folder)
+        .map_err(|error| StartError { text: format!("no folder for the server: {error}") })?;
+    Ok(folder)
+}
+
+fn not_spawned(error: &io::Error) -> StartError {
+    StartError {
+        text: if error.kind() == io::ErrorKind::NotFound {
+            "redis-server is not installed: install it (on Debian: apt-get install redis-server), or set DELAYQ_URL to a Redis \
+             that runs, for example DELAYQ_URL=redis://127.0.0.1/"
+                .to_owned()
+        } else {
+            format!("redis-server can't be started: {error}")
+        },
+    }
 }
 
 fn write_command(out: &mut Vec<u8>, parts: &[&str]) -> io::Result<()> {
