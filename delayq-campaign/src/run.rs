@@ -7,7 +7,7 @@ use delayq::BoxError;
 use serde::Serialize;
 
 use crate::dice::Dice;
-use crate::faults::{Fault, Group, Seen, State};
+use crate::faults::{Fault, Group, Seen};
 use crate::history::{Event, Tail, What};
 use crate::judge::{Judgement, Verdict, id_of, judge};
 use crate::world::{EngineKind, Mutant, World};
@@ -109,13 +109,12 @@ fn report(events: &[Event], judgement: Judgement, (seed, fault): (u64, &Fault), 
 }
 
 async fn in_folder(fault: &Fault, plan: &Plan, folder: &Path) -> Result<(Vec<Event>, usize), BoxError> {
-    let State::Built(fire) = fault.state else { return Err("this fault is not built".into()) };
     let mut setup = fault.setup(plan.engine);
     setup.mutant = plan.mutant;
     let seed = Dice::part(plan.seed, fault.number.into()).roll();
     say(fault, plan.seed, "starting servers and processes");
     let mut world = World::start(setup, seed, plan.time, plan.is_smoke, folder).await?;
-    let outcome = torment(fault, plan.seed, fire, &mut world).await;
+    let outcome = torment(fault, plan.seed, &mut world).await;
     if let Err(error) = &outcome {
         // What was found until then counts; that the run is not whole, the missing end says.
         say(fault, plan.seed, &format!("the run broke off: {error}"));
@@ -129,12 +128,7 @@ async fn in_folder(fault: &Fault, plan: &Plan, folder: &Path) -> Result<(Vec<Eve
     Ok((world.events.clone(), world.malformed()))
 }
 
-async fn torment(
-    fault: &Fault,
-    seed: u64,
-    fire: for<'w> fn(&'w mut World) -> crate::faults::Firing<'w>,
-    world: &mut World,
-) -> Result<(), BoxError> {
+async fn torment(fault: &Fault, seed: u64, world: &mut World) -> Result<(), BoxError> {
     if !world.warm_up().await? {
         return Err("the load did not come up within 30 s".into());
     }
@@ -144,7 +138,7 @@ async fn torment(
     let mut seen = Seen { fired: false, by: String::new() };
     let mut times = 0;
     loop {
-        let this = fire(world).await?;
+        let this = (fault.fire)(world).await?;
         times += 1;
         world.turn += 1;
         // One time that struck is enough for the run to prove something.

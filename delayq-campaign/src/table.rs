@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use crate::faults::{Fault, State};
+use crate::faults::Fault;
 use crate::judge::{Invariant, Judgement, Ruling, Verdict};
 use crate::run::Report;
 
@@ -162,8 +162,6 @@ struct Row {
     number: u8,
     name: &'static str,
     about: &'static str,
-    built: bool,
-    open_because: Option<&'static str>,
     embedded: bool,
 }
 
@@ -175,11 +173,6 @@ pub(crate) fn list(faults: &[Fault], as_json: bool) {
             number: fault.number,
             name: fault.name,
             about: fault.about,
-            built: fault.is_built(),
-            open_because: match fault.state {
-                State::Open(why) => Some(why),
-                State::Built(_) => None,
-            },
             embedded: fault.engines.len() > 1,
         })
         .collect();
@@ -188,18 +181,9 @@ pub(crate) fn list(faults: &[Fault], as_json: bool) {
         return;
     }
     for row in &rows {
-        let state = match row.open_because {
-            Some(_) => "open ",
-            None if row.embedded => "built, also embedded",
-            None => "built",
-        };
-        println!("{:>2} {:<24} {state:<21} {}", row.number, row.name, row.about);
-        if let Some(why) = row.open_because {
-            println!("{:>28} {why}", "");
-        }
+        let where_else = if row.embedded { "also embedded" } else { "" };
+        println!("{:>2} {:<24} {where_else:<14} {}", row.number, row.name, row.about);
     }
-    let built = rows.iter().filter(|row| row.built).count();
-    println!("{built} of {} built", rows.len());
 }
 
 #[cfg(test)]

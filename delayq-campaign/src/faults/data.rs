@@ -119,7 +119,7 @@ async fn garbage(world: &mut World) -> Result<Seen, BoxError> {
     let ids: Vec<Uuid> = (0..6).map(|_| Uuid::now_v7()).collect();
     world.tell(What::Reported { ids: ids.clone(), how: "they are of a foreign writer".to_owned() });
     let before = store.stats(&shard).await?.counters.get("quarantined").copied().unwrap_or(0);
-    let mut redis = patient(&world.servers.url()).await?;
+    let mut redis = patient(&world.servers.main_url()).await?;
     let due = key("due:5");
     let big = vec![b'x'; 10 << 20];
     let headless = [&[1_u8, b'5'][..], &[0; 10]].concat();

@@ -8,20 +8,13 @@ use delayq_redis_fixture::proxy::{Mode, Proxy};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::redis::noticed;
-use super::{Fault, Group, Seen, built, open};
+use super::{Fault, Seen, built};
 use crate::history::{Event, What, now_us};
-use crate::world::{Setup, World, raw};
+use crate::world::{Setup, Shape, World, raw};
 
 pub(super) fn faults() -> Vec<Fault> {
     vec![
         built!(35 "demotion" Replication REDIS, demotion, "a planned failover: the primary is demoted under its clients (READONLY)", pair),
-        open(
-            36,
-            "sentinel-failover",
-            Group::Replication,
-            "Sentinel promotes a replica",
-            "not applicable yet: delayq connects to one address and asks no Sentinel",
-        ),
         built!(37 "frozen-master-wakes" Replication REDIS, frozen_master, "a frozen primary wakes beside the new one; min-replicas-to-write bounds what it still takes", |setup| {
             pair(setup);
             setup.settings.extend([("--min-replicas-to-write", "1"), ("--min-replicas-max-lag", "2"), ("--repl-ping-replica-period", "1")]);
@@ -38,34 +31,20 @@ pub(super) fn faults() -> Vec<Fault> {
             pair(setup);
             setup.settings = vec![("--repl-diskless-sync-delay", "0")];
         }),
-        open(
-            41,
-            "slot-migration",
-            Group::Replication,
-            "a slot moves (TRYAGAIN, ASK, MOVED)",
-            "not applicable yet: delayq does not speak to a Redis Cluster",
-        ),
-        open(
-            42,
-            "node-loss",
-            Group::Replication,
-            "a node of a cluster is lost, then NOSCRIPT",
-            "not applicable yet: delayq does not speak to a Redis Cluster",
-        ),
         built!(43 "loss-before-first-sync" Replication REDIS, before_first_sync, "the primary is lost before a new replica had its first sync", pair),
     ]
 }
 
 pub(super) fn pair(setup: &mut Setup) {
-    setup.pair = true;
+    setup.shape = Shape::Pair;
     setup.settings.push(("--repl-diskless-sync-delay", "0"));
 }
 
-fn replica(world: &mut World) -> Result<&mut RedisServer, BoxError> {
+pub(super) fn replica(world: &mut World) -> Result<&mut RedisServer, BoxError> {
     world.servers.replica.as_mut().ok_or_else(|| "there is no replica".into())
 }
 
-fn role_of(server: &RedisServer) -> String {
+pub(super) fn role_of(server: &RedisServer) -> String {
     let told = server.command(&["ROLE"]).unwrap_or_default();
     told.lines().nth(2).unwrap_or_default().to_owned()
 }

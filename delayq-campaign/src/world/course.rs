@@ -70,7 +70,8 @@ impl World {
     pub(crate) async fn read_store(&mut self) -> Result<BTreeMap<String, Stored>, BoxError> {
         let (_, shard) = self.store().await?;
         let prefix = String::from_utf8_lossy(&shard.key("")).into_owned();
-        let mut keys = Keys::open(&self.servers.url()).await?;
+        self.servers.look()?;
+        let mut keys = Keys::open(&self.servers.main_url()).await?;
         snapshot::read_all(&mut keys, &prefix).await
     }
 

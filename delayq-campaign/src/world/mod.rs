@@ -1,6 +1,7 @@
 //! The world of one run: servers, workers, producers, what stands between them, and the history that they write.
 
 mod course;
+mod home;
 mod processes;
 mod rewrite;
 mod servers;
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use delayq::engine::Engine;
 use delayq::engine::embedded::{Clock, EmbeddedEngine};
-use delayq::engine::redis::{RedisEngine, Settings, Target};
+use delayq::engine::redis::{self, Settings};
 use delayq::store::{Prefix, Shard, Store};
 use delayq::{BoxError, Client};
 use uuid::Uuid;
@@ -26,6 +27,7 @@ use crate::sender::{Answer, Order, send};
 use crate::work::{QUEUE, Task};
 
 pub(crate) use delayq_redis_fixture::proxy::{Blow, End, Mode, Proxy};
+pub(crate) use home::Home;
 pub(crate) use processes::{Kind, Proc, end_with_parent};
 pub(crate) use rewrite::{MUTANTS, Mutant};
 pub(crate) use servers::{Servers, raw, steer};
@@ -37,6 +39,18 @@ pub(crate) use stalls::watch_this_process;
 pub(crate) enum EngineKind {
     Redis,
     Embedded,
+}
+
+/// How the servers of a run stand to each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    One,
+    /// A replica, and before both a proxy that leads to the primary.
+    Pair,
+    /// A replica, and three Sentinels that watch the primary.
+    Watched,
+    /// A cluster of three primaries with a replica each, one of which has the queue.
+    Cluster,
 }
 
 /// What a fault wants to find.
@@ -56,8 +70,7 @@ pub(crate) struct Setup {
     pub(crate) worker_proxies: bool,
     /// A proxy before each producer.
     pub(crate) producer_proxies: bool,
-    /// A replica, and before both a proxy that leads to the primary.
-    pub(crate) pair: bool,
+    pub(crate) shape: Shape,
     /// The server's clock, disk and syncs are in the campaign's hand.
     pub(crate) shim: bool,
     /// The workers' clocks are, each by this many ms.
@@ -84,7 +97,7 @@ impl Setup {
             grace_ms: 5000,
             worker_proxies: false,
             producer_proxies: false,
-            pair: false,
+            shape: Shape::One,
             shim: false,
             worker_clocks_ms: Vec::new(),
             delays_only: false,
@@ -142,7 +155,8 @@ impl World {
         let journal = Journal::open(&history, "campaign")?;
         let tail = Tail::open(&history)?;
         let servers = Servers::start(&setup, folder, seed).await?;
-        let probe = stalls::Probe::start(open_store(setup.engine, &servers.direct_url()).await?, &history)?;
+        let probed = open_store(setup.engine, &servers.direct_url()).await?;
+        let probe = stalls::Probe::start(probed, servers.probed(), &history)?;
         let mut world = World {
             _probe: probe,
             dice: Dice::new(seed),
@@ -197,6 +211,12 @@ impl World {
 
     pub(crate) fn disturbed(&self, who: Option<&str>, what: &str) {
         self.tell(What::Disturbed { who: who.map(str::to_owned), what: what.to_owned() });
+    }
+
+    /// Everyone was disturbed, as was found out only now.
+    pub(crate) fn was_disturbed(&self, since: u64, what: &str) {
+        self.journal.tell_at(since, What::Disturbed { who: None, what: what.to_owned() });
+        self.calm(None);
     }
 
     pub(crate) fn calm(&self, who: Option<&str>) {
@@ -260,7 +280,7 @@ impl World {
 async fn open_store(kind: EngineKind, url: &str) -> Result<Store, BoxError> {
     let engine: Arc<dyn Engine> = match kind {
         EngineKind::Embedded => Arc::new(EmbeddedEngine::connect(url, Clock::system()).await?),
-        EngineKind::Redis => Arc::new(RedisEngine::connect(Target::parse(url, Settings::default())?).await?),
+        EngineKind::Redis => redis::connect(url, Settings::default()).await?.0,
     };
     Ok(Store::new(engine, Prefix::default()))
 }

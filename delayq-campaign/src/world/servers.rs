@@ -1,4 +1,4 @@
-//! The servers of a run: one, or a primary with its replica behind a proxy; or a database file.
+//! The servers of a run: one; a primary with its replica, behind a proxy or watched by Sentinels; a cluster; or a database file.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -9,19 +9,28 @@ use std::time::{Duration, Instant};
 
 use delayq::BoxError;
 use delayq_redis_fixture::RedisServer;
+use delayq_redis_fixture::sentinel::Sentinels;
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::home::Home;
 use super::rewrite::Rewriter;
-use super::{EngineKind, Setup};
+use super::{EngineKind, Setup, Shape};
 use super::{Mode, Proxy};
+
+/// What Sentinels call the primary, and when they take it for down.
+const WATCHED_AS: &str = "campaign";
+const SENTINELS: usize = 3;
+const DOWN_AFTER: Duration = Duration::from_secs(1);
 
 /// What delayq's processes talk to.
 pub(crate) struct Servers {
-    /// The primary, or the one server.
+    /// The primary, or the one server. A cluster's are in `home`.
     pub(crate) main: Option<RedisServer>,
     pub(crate) replica: Option<RedisServer>,
     /// What leads to whichever is primary.
     pub(crate) front: Option<Proxy>,
+    pub(crate) sentinels: Option<Sentinels>,
+    pub(crate) home: Option<Home>,
     rewriter: Option<Rewriter>,
     file: Option<String>,
     frozen: bool,
@@ -29,12 +38,25 @@ pub(crate) struct Servers {
 
 impl Servers {
     pub(super) async fn start(setup: &Setup, folder: &Path, seed: u64) -> Result<Servers, BoxError> {
-        let mut servers = Servers { main: None, replica: None, front: None, rewriter: None, file: None, frozen: false };
+        let mut servers = Servers {
+            main: None,
+            replica: None,
+            front: None,
+            sentinels: None,
+            home: None,
+            rewriter: None,
+            file: None,
+            frozen: false,
+        };
         if setup.engine == EngineKind::Embedded {
             servers.file = Some(format!("sqlite://{}", folder.join("jobs.db").display()));
             return Ok(servers);
         }
         let settings: Vec<&str> = setup.settings.iter().flat_map(|(name, value)| [*name, *value]).collect();
+        if setup.shape == Shape::Cluster {
+            servers.home = Some(Home::start(&settings)?);
+            return Ok(servers);
+        }
         let environment = |name: &str| if setup.shim { shim_environment(folder, name, 0) } else { Ok(Vec::new()) };
         let start = |settings: &[&str], environment: &[(String, String)]| {
             let environment: Vec<(&str, &str)> =
@@ -42,37 +64,68 @@ impl Servers {
             RedisServer::start_in(settings, &environment)
         };
         let main = start(&settings, &environment("server")?)?;
-        if setup.pair {
+        if setup.shape != Shape::One {
             let mut with_master = settings.clone();
             let of = format!("127.0.0.1 {}", main.port());
             with_master.extend(["--replicaof", &of]);
             servers.replica = Some(start(&with_master, &environment("replica")?)?);
+        }
+        if setup.shape == Shape::Pair {
             servers.front = Some(Proxy::start(main.port(), seed).await?);
         }
         if let Some(mutant) = setup.mutant {
             servers.rewriter = Some(Rewriter::start(main.port(), mutant).await?);
         }
         servers.main = Some(main);
-        if setup.pair {
-            servers.in_sync(Duration::from_secs(10)).await?;
+        servers.in_sync(Duration::from_secs(10)).await?;
+        if let (Shape::Watched, Some(main)) = (setup.shape, &servers.main) {
+            servers.sentinels = Some(Sentinels::start(main, WATCHED_AS, SENTINELS, DOWN_AFTER)?);
         }
         Ok(servers)
     }
 
     /// Where processes connect to.
     pub(crate) fn url(&self) -> String {
-        self.file.clone().unwrap_or_else(|| format!("redis://127.0.0.1:{}/", self.port()))
+        self.group_url().unwrap_or_else(|| format!("redis://127.0.0.1:{}/", self.port()))
     }
 
     /// The same, past all that stands between.
     pub(super) fn direct_url(&self) -> String {
-        let port = self.main.as_ref().map(RedisServer::port).unwrap_or_default();
-        self.file.clone().unwrap_or_else(|| format!("redis://127.0.0.1:{port}/"))
+        self.group_url().unwrap_or_else(|| self.main_url())
+    }
+
+    /// The one server that has the queue now, or the file.
+    pub(crate) fn main_url(&self) -> String {
+        self.file.clone().unwrap_or_else(|| format!("redis://127.0.0.1:{}/", self.main_port()))
+    }
+
+    /// Where nothing stands between: of a file, of a cluster, or of what Sentinels watch.
+    fn group_url(&self) -> Option<String> {
+        let of_group = self.sentinels.as_ref().map(Sentinels::url);
+        self.file.clone().or(of_group).or_else(|| self.home.as_ref().map(|home| home.cluster.url()))
     }
 
     pub(crate) fn port(&self) -> u16 {
         let front = self.front.as_ref().map(Proxy::port).or(self.rewriter.as_ref().map(Rewriter::port));
-        front.or(self.main.as_ref().map(RedisServer::port)).unwrap_or_default()
+        front.unwrap_or_else(|| self.main_port())
+    }
+
+    fn main_port(&self) -> u16 {
+        let main = self.main.as_ref().map(RedisServer::port);
+        main.or(self.home.as_ref().map(Home::port)).unwrap_or_default()
+    }
+
+    /// Which shard of its queue the probe writes to: one that lies where the campaign's queue does.
+    pub(super) fn probed(&self) -> u32 {
+        self.home.as_ref().map_or(0, |home| home.probed)
+    }
+
+    /// Looks for the node that has the queue, where it can be another one than it was.
+    pub(super) fn look(&mut self) -> Result<(), BoxError> {
+        match &mut self.home {
+            Some(home) => Ok(home.look().map(drop)?),
+            None => Ok(()),
+        }
     }
 
     /// How many scripts were changed on their way.
@@ -80,11 +133,13 @@ impl Servers {
         self.rewriter.as_ref().map(Rewriter::rewritten)
     }
 
+    /// The server that has the queue.
     pub(crate) fn main(&mut self) -> Result<&mut RedisServer, BoxError> {
-        self.main.as_mut().ok_or_else(|| "this run has no server".into())
+        let main = self.main.as_mut().or(self.home.as_mut().map(Home::node));
+        main.ok_or_else(|| "this run has no server".into())
     }
 
-    /// One command to the primary.
+    /// One command to the server that has the queue.
     pub(crate) fn command(&mut self, parts: &[&str]) -> Result<String, BoxError> {
         Ok(self.main()?.command(parts)?)
     }
@@ -122,7 +177,10 @@ impl Servers {
         {
             main.restart()?;
         }
-        Ok(())
+        match &mut self.home {
+            Some(home) => home.heal(),
+            None => Ok(()),
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use delayq::store::Store;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
+use super::home::PROBED;
 use crate::history::{Journal, What, now_us};
 
 /// A process that gets no processor, or a store that does not answer, for longer than this has stalled.
@@ -35,9 +36,9 @@ pub(crate) fn watch_this_process(journal: Journal) {
 pub(super) struct Probe(JoinHandle<()>);
 
 impl Probe {
-    pub(super) fn start(store: Store, history: &Path) -> Result<Probe, BoxError> {
+    pub(super) fn start(store: Store, shard: u32, history: &Path) -> Result<Probe, BoxError> {
         let journal = Journal::open(history, "probe")?;
-        let shard = store.shard("probe", 0)?;
+        let shard = store.shard(PROBED, shard)?;
         Ok(Probe(tokio::spawn(async move {
             loop {
                 let since = now_us();
