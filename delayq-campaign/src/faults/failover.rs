@@ -20,7 +20,7 @@ const TOLD: u64 = 100_000;
 const PATIENCE: Duration = Duration::from_secs(40);
 pub(super) fn faults() -> Vec<Fault> {
     vec![
-        built!(36 "sentinel-failover" Replication REDIS, sentinel_failover, "Sentinels promote the replica: by command, and of a primary that was killed", |setup| {
+        built!(36 "sentinel-failover" Replication REDIS, sentinel_failover, "Sentinels promote the replica: by command, also with min-replicas-to-write, and of a primary that was killed", |setup| {
             setup.shape = Shape::Watched;
             setup.settings.push(("--repl-diskless-sync-delay", "0"));
         }),
@@ -42,9 +42,9 @@ fn bearable(world: &World) -> u64 {
     world.setup.lease_ms * 1000 / 2
 }
 
-/// Of two kinds, the one whose turn it is: by command first, or not.
-fn is_planned(world: &World) -> bool {
-    (world.spin + world.turn).is_multiple_of(2)
+/// Of so many kinds, the one whose turn it is.
+fn kind(world: &World, of: u64) -> u64 {
+    (world.spin + world.turn) % of
 }
 
 /// Looks again and again until something is there, while everything goes on.
@@ -68,7 +68,16 @@ fn follows(server: &RedisServer) -> bool {
 async fn sentinel_failover(world: &mut World) -> Result<Seen, BoxError> {
     let calm_ms = world.dice.between(300, 900);
     world.rest_ms(calm_ms).await?;
-    if is_planned(world) { promoted_by_command(world).await } else { promoted_by_death(world).await }
+    match kind(world, 3) {
+        0 => promoted_by_command(world, false).await,
+        1 => promoted_by_death(world).await,
+        _ => {
+            needs_replicas(world, "1")?;
+            let seen = promoted_by_command(world, true).await;
+            needs_replicas(world, "0")?;
+            seen
+        }
+    }
 }
 
 /// The replica, once most Sentinels call it the primary.
@@ -81,29 +90,47 @@ async fn named(world: &mut World, before: u16) -> Result<bool, BoxError> {
     Ok(named.await? == Some(other))
 }
 
-/// Sentinels do not wait until the replica has everything, and the old primary takes writes until they come to tell it.
-async fn promoted_by_command(world: &mut World) -> Result<Seen, BoxError> {
+/// How many replicas must be linked to whoever is primary for it to take a write.
+fn needs_replicas(world: &mut World, count: &str) -> Result<(), BoxError> {
+    for server in [&world.servers.main, &world.servers.replica].into_iter().flatten() {
+        server.command(&["CONFIG", "SET", "min-replicas-to-write", count])?;
+    }
+    Ok(())
+}
+
+/// Sentinels do not wait until the replica has everything, and the old primary takes writes until they come to tell it; unless it
+/// needs a replica for them, which it hasn't any more from the promotion on.
+async fn promoted_by_command(world: &mut World, needs_replica: bool) -> Result<Seen, BoxError> {
     let old = world.servers.main()?.port();
     world.disturbed(None, "Sentinels promote the replica of a primary that is well");
-    let since = now_us().saturating_sub(BEHIND);
+    let asked = now_us();
     // They refuse while the replica or the failover before is too fresh for them.
     let begun = until(world, |world| world.servers.sentinels.as_ref()?.failover().ok()).await?.is_some();
-    let named = begun && named(world, old).await?;
+    let promoted = |world: &World| world.servers.replica.as_ref().filter(|heir| role_of(heir) == "master").map(drop);
+    let promoted = begun && until(world, promoted).await?.is_some();
+    let since_promoted = now_us();
+    let named = promoted && named(world, old).await?;
     let demoted = |world: &World| world.servers.main.as_ref().filter(|old| role_of(old) == "slave").map(drop);
     let told = named && until(world, demoted).await?.is_some();
-    world.tell(What::MayLose {
-        since,
-        until: now_us() + TOLD,
-        why: "acknowledged by the old primary when there was a new one".to_owned(),
-    });
+    let both_ms = (now_us() - since_promoted) / 1000;
+    let (why, lost_until) = if needs_replica {
+        ("acknowledged by the old primary moments before the replica was promoted", since_promoted)
+    } else {
+        ("acknowledged by the old primary when there was a new one", now_us())
+    };
+    world.tell(What::MayLose { since: asked.saturating_sub(BEHIND), until: lost_until + TOLD, why: why.to_owned() });
     if !told {
         world.calm(None);
-        return Ok(Seen::when(false, format!("begun: {begun}; another was named the primary: {named}")));
+        return Ok(Seen::when(false, format!("begun: {begun}; promoted: {promoted}; named: {named}")));
     }
     change_places(world);
     settled(world).await?;
-    let promoted = role_of(world.servers.main()?) == "master";
-    Ok(Seen::when(promoted, "the Sentinels were told to promote the replica, and named it the primary"))
+    let is_primary = role_of(world.servers.main()?) == "master";
+    let with = if needs_replica { ", under min-replicas-to-write 1" } else { "" };
+    Ok(Seen::when(
+        is_primary,
+        format!("the Sentinels promoted the replica by command{with}; for {both_ms} ms there were two primaries"),
+    ))
 }
 
 async fn promoted_by_death(world: &mut World) -> Result<Seen, BoxError> {
@@ -242,7 +269,7 @@ async fn node_loss(world: &mut World) -> Result<Seen, BoxError> {
     let Some(heir) = home.cluster.replicas_of(old)?.first().copied() else {
         return Ok(Seen::when(false, format!("node {old} has no replica")));
     };
-    if is_planned(world) { promoted_in_cluster(world, heir).await } else { node_killed(world, old, heir).await }
+    if kind(world, 2) == 0 { promoted_in_cluster(world, heir).await } else { node_killed(world, old, heir).await }
 }
 
 /// The primary waits until its replica has everything: nothing may be lost.
