@@ -238,6 +238,12 @@ async fn moved(world: &mut World, to: usize) -> Result<Seen, BoxError> {
     world.rest_ms(pauses[1]).await?;
     home(world)?.cluster.move_keys(slot, from, to)?;
     world.rest_ms(pauses[2]).await?;
+    // All is there now, and the slot still here: somebody is sent over. They try rarely by now.
+    let asked = |world: &World| {
+        let count = answered_by_all(&world.servers.home.as_ref()?.cluster, "ASK");
+        (count > before[1] || now_us() - began > bearable(world) * 3 / 4).then_some(())
+    };
+    until(world, asked).await?;
     home(world)?.cluster.end_move(slot, from, to)?;
     let took = now_us() - began;
     if took > bearable(world) {
