@@ -227,7 +227,18 @@ async fn the_replicas_of_the_queue_s_own_node_are_asked() {
     let client = builder.connect(&cluster.url()).await.unwrap();
     let listed = cluster.owner(cluster.slot("delayq:queues").unwrap()).unwrap();
     let queue = spread(&cluster, 3).into_iter().find(|queue| home(&cluster, queue) != listed).unwrap();
+    let waits = |node: &RedisServer| {
+        let stats = node.command(&["INFO", "commandstats"]).unwrap();
+        let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_wait:calls=")?.split(',').next());
+        calls.map_or(0, |calls| calls.parse::<u64>().unwrap())
+    };
     let sent = client.schedule(HOUR).queue(&queue).send(pass(1)).await.unwrap();
+    client.schedule(HOUR).queue(&queue).id(sent.id()).send(pass(1)).await.unwrap();
+    for primary in 0..3 {
+        // Once for what is written, once more for what was there already: an earlier try may have put it there.
+        let asked = if primary == home(&cluster, &queue) { 3 } else { 0 };
+        assert_eq!(waits(cluster.node(primary)), asked, "{primary}");
+    }
     let replica = cluster.replicas_of(home(&cluster, &queue)).unwrap()[0];
     signal(cluster.node(replica), "STOP");
     // Asked for again it is there already, and nothing is written that a replica could lack.
