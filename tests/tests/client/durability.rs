@@ -36,7 +36,7 @@ async fn pair() -> (RedisServer, RedisServer) {
 }
 
 /// Stops or continues the server's process: its connections stay.
-fn signal(server: &RedisServer, signal: &str) {
+pub(crate) fn signal(server: &RedisServer, signal: &str) {
     let kill = format!("kill -{signal} {}", server.pid().unwrap());
     assert!(Command::new("bash").args(["-c", &kill]).status().unwrap().success());
 }

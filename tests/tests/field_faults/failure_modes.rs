@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use delayq::store::SCRIPTS;
 use delayq::{Client, Error, ErrorKind, JobId};
 use delayq_redis_fixture::RedisServer;
+use delayq_redis_fixture::cluster::Cluster;
 use delayq_redis_fixture::proxy::{Mode, Proxy};
+use delayq_redis_fixture::sentinel::Sentinels;
 use delayq_tests::eventually;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tracing::Level;
@@ -23,8 +25,15 @@ const SHORT: Duration = Duration::from_millis(400);
 const LASTS: Duration = Duration::from_millis(300);
 
 /// The modes in which connecting works: calls alone are refused.
-const CONNECTS: [&str; 5] =
-    ["Redis is loading", "Redis is read-only", "Redis is busy", "Redis can't save", "The user lacks a right"];
+const CONNECTS: [&str; 7] = [
+    "Redis is loading",
+    "Redis is read-only",
+    "Redis is busy",
+    "Redis can't save",
+    "The user lacks a right",
+    "A part of the cluster is missing",
+    "A slot is being moved",
+];
 
 /// A section of the document, and the address that its messages stand for.
 #[derive(Clone, Copy)]
@@ -434,6 +443,66 @@ async fn mode_not_redis() {
         section.is(ErrorKind::Unsupported, &error);
         answering.abort();
     }
+}
+
+#[tokio::test]
+async fn mode_cluster_down() {
+    let cluster = Cluster::start(1, 0, &[]).unwrap();
+    let case = Case::on("A part of the cluster is missing", &cluster.url()).await;
+    let queues = cluster.slot(&format!("{{{QUEUE}/0}}")).unwrap();
+    let other = (queues ^ 1).to_string();
+    cluster.node(0).command(&["CLUSTER", "DELSLOTS", &other]).unwrap();
+    let down = || async { cluster.node(0).command(&["CLUSTER", "INFO"]).unwrap().contains("state:fail").then_some(()) };
+    eventually("it is down", down).await;
+    case.fails(ErrorKind::Unavailable).await;
+    cluster.node(0).command(&["CLUSTER", "ADDSLOTS", &other]).unwrap();
+    cluster.await_ok(Duration::from_secs(20)).unwrap();
+    case.recovers().await;
+    // The queue's own slot.
+    let client = connect(&cluster.url()).await.unwrap();
+    cluster.node(0).command(&["CLUSTER", "DELSLOTS", &queues.to_string()]).unwrap();
+    eventually("nobody has it", || async {
+        let error = client.enqueue().send(pass(3)).await.err()?;
+        error.to_string().contains("no node of").then(|| {
+            let text = error.to_string().replace(&format!("slot {queues}"), "slot 4711");
+            Section { heading: "A part of the cluster is missing", port: cluster.node(0).port() }.has(&text);
+            assert_eq!(error.kind(), ErrorKind::Unavailable);
+        })
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn mode_slot_moving() {
+    let cluster = Cluster::start(2, 0, &[]).unwrap();
+    let slot = cluster.slot(&format!("{{{QUEUE}/0}}")).unwrap();
+    let from = cluster.owner(slot).unwrap();
+    // The one host of the URL is the one that the messages name.
+    let url = format!("redis-cluster://127.0.0.1:{}", cluster.node(from).port());
+    let case = Case::on("A slot is being moved", &url).await;
+    cluster.begin_move(slot, from, 1 - from).unwrap();
+    case.fails(ErrorKind::Unavailable).await;
+    for node in 0..2 {
+        cluster.node(node).command(&["CLUSTER", "SETSLOT", &slot.to_string(), "STABLE"]).unwrap();
+    }
+    case.recovers().await;
+}
+
+#[tokio::test]
+async fn mode_of_another_kind() {
+    let heading = "It is of another kind";
+    let (plain, cluster) = (RedisServer::start().unwrap(), Cluster::start(1, 0, &[]).unwrap());
+    let sentinels = Sentinels::start(&plain, "main", 1, Duration::from_secs(5)).unwrap();
+    let refused = async |url: String, port: u16| {
+        Section { heading, port }.is(ErrorKind::Config, &connect(&url).await.unwrap_err());
+    };
+    refused(format!("redis-cluster://127.0.0.1:{}", plain.port()), plain.port()).await;
+    refused(format!("redis-sentinel://127.0.0.1:{}/main", plain.port()), plain.port()).await;
+    refused(cluster.node(0).url(), cluster.node(0).port()).await;
+    let [port] = sentinels.ports()[..] else { panic!("one was started") };
+    refused(format!("redis://127.0.0.1:{port}/"), port).await;
+    let another = connect(&format!("redis-sentinel://127.0.0.1:{port}/another")).await.unwrap_err();
+    Section { heading, port }.is(ErrorKind::Unreachable, &another);
 }
 
 #[tokio::test]

@@ -1,10 +1,10 @@
-//! All keys of a call are declared and lie in one slot, and queues are spread over the slots (what of B66 needs no Cluster client).
+//! All keys of a call are declared and lie in one slot, and queues are spread over the slots (B66).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use delayq::Client;
-use delayq_redis_fixture::RedisServer;
+use delayq_redis_fixture::cluster::Cluster;
 use delayq_tests::{eventually, server_and_client, soon};
 use futures_util::future::join_all;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -47,25 +47,24 @@ async fn every_outcome(client: &Client, queue: &str) {
     stage.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b66_every_operation_keeps_to_one_slot_and_queues_are_spread_over_them() {
-    let bus = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let server = RedisServer::start_with(&["--cluster-enabled", "yes", "--cluster-port", &bus.to_string()]).unwrap();
-    server.command(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]).unwrap();
-    let up = || async { server.command(&["CLUSTER", "INFO"]).unwrap().contains("cluster_state:ok").then_some(()) };
-    eventually("the cluster of one node is up", up).await;
-    let client = Client::connect(&server.url()).await.unwrap();
+    let cluster = Cluster::start(3, 0, &[]).unwrap();
+    let client = Client::connect(&cluster.url()).await.unwrap();
     let queues: Vec<String> = (0..100).map(|n| format!("q{n}")).collect();
     join_all(queues.iter().map(|queue| everything(&client, queue))).await;
     join_all(queues[..3].iter().map(|queue| every_outcome(&client, queue))).await;
 
-    let mut raw = Raw::connect(&server).await;
-    let keys: Vec<String> = raw.ask(&["KEYS", "*"]).await;
     let mut slots: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
-    // The list of queues is of none of them, and is looked at alone.
-    for key in keys.into_iter().filter(|key| key != "delayq:queues") {
-        let queue = key.split(['{', '}']).nth(1).expect("each key has a hash tag").to_owned();
-        slots.entry(queue).or_default().insert(raw.ask(&["CLUSTER", "KEYSLOT", key.as_str()]).await);
+    for node in 0..3 {
+        let mut raw = Raw::connect(cluster.node(node)).await;
+        let keys: Vec<String> = raw.ask(&["KEYS", "*"]).await;
+        assert!(keys.len() > 50, "node {node} has {} keys", keys.len());
+        // The list of queues is of none of them, and is looked at alone.
+        for key in keys.into_iter().filter(|key| key != "delayq:queues") {
+            let queue = key.split(['{', '}']).nth(1).expect("each key has a hash tag").to_owned();
+            slots.entry(queue).or_default().insert(raw.ask(&["CLUSTER", "KEYSLOT", key.as_str()]).await);
+        }
     }
     assert_eq!(slots.len(), 100, "{slots:?}");
     assert!(slots.values().all(|slots| slots.len() == 1), "a queue is in one slot: {slots:?}");

@@ -246,7 +246,7 @@ impl Target {
             return Error::new(ErrorKind::Unreachable, text);
         }
         if matches!(error.kind(), RedisKind::InvalidClientConfig) {
-            let text = format!("what answers for {self} is no Sentinel: correct hosts and ports in the URL ({text})");
+            let text = format!("what answers for {self} is no Sentinel: correct hosts and ports in the URL");
             return Error::new(ErrorKind::Config, text);
         }
         let advice = advice::on_connection(error, &text, self.addr());

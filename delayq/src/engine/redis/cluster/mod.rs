@@ -57,8 +57,7 @@ impl ClusterEngine {
         settings.check()?;
         let pool_size = settings.pool_size;
         let engine = ClusterEngine::on(Arc::new(Topology::new(seeds, shown, settings)), pool_size, false);
-        engine.topology.freshen().await?;
-        let primaries = engine.topology.primaries();
+        let primaries = engine.topology.survey().await?;
         let targets = primaries.iter().map(|node| engine.topology.target(node)).collect::<Result<Vec<_>, _>>()?;
         let probed = join_all(targets.iter().map(|target| target.probe(Mode::Cluster))).await;
         let (sound, failed): (Vec<_>, Vec<_>) = probed.into_iter().partition(Result::is_ok);
@@ -95,8 +94,7 @@ impl ClusterEngine {
     }
 
     async fn route(&self, slot: u16) -> Result<Route, Error> {
-        self.topology.freshen().await?;
-        let at = self.topology.owner(slot)?;
+        let at = self.topology.owner(slot).await?;
         Ok(Route { node: self.node(&at)?, at, asking: false, hops: 0 })
     }
 
@@ -104,20 +102,20 @@ impl ClusterEngine {
     fn redirect(&self, route: &mut Route, operation: &str, failed: Failed) -> Result<(), Error> {
         let Failed::Call(error) = &failed else {
             if matches!(failed, Failed::Unconnected(_)) {
-                self.topology.doubt();
+                self.topology.doubt(Some(&route.at));
             }
             return Err(route.node.told(operation, failed));
         };
         let to = error.redirect_node().and_then(|(node, slot)| Some((Node::read(node, &route.at)?, slot)));
         let Some((to, slot)) = to else {
             if is_of_another_time(error) {
-                self.topology.doubt();
+                self.topology.doubt(Some(&route.at));
             }
             return Err(route.node.told(operation, failed));
         };
         let asking = matches!(error.kind(), RedisKind::Server(ServerErrorKind::Ask));
         if !asking {
-            self.topology.moved(slot, &to);
+            self.topology.moved(slot, &route.at, &to);
         }
         if self.is_in_order || route.hops >= HOPS_MAX {
             return Err(route.node.told(operation, failed));
@@ -170,7 +168,7 @@ impl ClusterEngine {
             }
         };
         popped.map_err(|failed| {
-            self.topology.doubt();
+            self.topology.doubt(Some(&route.at));
             // Who waits asks again by itself: it isn't sent on, but what was heard is remembered.
             let error = Error::new(ErrorKind::Unavailable, "the waiting connection is made to another node");
             self.redirect(&mut route, "wait", failed).err().unwrap_or(error)
@@ -217,8 +215,7 @@ impl Engine for ClusterEngine {
 
     fn command<'a>(&'a self, parts: &'a [&'a [u8]]) -> BoxFuture<'a, Result<Option<Reply>, Error>> {
         Box::pin(async move {
-            self.topology.freshen().await?;
-            let any = self.topology.primaries().into_iter().next();
+            let any = self.topology.survey().await?.into_iter().next();
             let any = any
                 .ok_or_else(|| Error::new(ErrorKind::Unreachable, format!("no node of {} is known", self.topology)))?;
             self.node(&any)?.command(parts).await
@@ -227,8 +224,7 @@ impl Engine for ClusterEngine {
 
     fn servers(&self) -> BoxFuture<'_, Result<Vec<Server>, Error>> {
         Box::pin(async move {
-            self.topology.freshen().await?;
-            let nodes = self.topology.primaries();
+            let nodes = self.topology.survey().await?;
             nodes.iter().map(|at| Ok((format!("{}:{}", at.host, at.port), self.node(at)? as Arc<dyn Engine>))).collect()
         })
     }

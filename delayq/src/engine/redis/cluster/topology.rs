@@ -1,6 +1,6 @@
 //! What is known of a cluster, by all engines on it: which node has which slot, and when that must be asked again.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex as Lock, PoisonError};
@@ -23,6 +23,8 @@ const ASKED_MAX: usize = 9;
 const GATHER: Duration = Duration::from_millis(300);
 /// So long the cluster isn't asked again: a failover takes longer than that.
 const PAUSE: Duration = Duration::from_millis(100);
+/// How long somebody else's asking is waited for. What renews leases waits here too, and who asks may be on a runtime that a handler blocks.
+const OTHERS: Duration = Duration::from_millis(500);
 
 /// What is known of a cluster.
 pub(super) struct Topology {
@@ -32,7 +34,10 @@ pub(super) struct Topology {
     slots: watch::Sender<Slots>,
     /// One target a node, whoever connects: where one connection is found dead, the others are suspects.
     targets: Lock<HashMap<Node, Arc<Target>>>,
-    /// Something was seen that doesn't go with the slots as they are known.
+    /// Nodes that may have lost their part since: who is on its way to another one need not wait until they are asked for. None stands for
+    /// the node of a slot that nobody is known to have.
+    doubted: Lock<HashSet<Option<Node>>>,
+    /// Whether there are any.
     is_doubtful: AtomicBool,
     asked: Mutex<Option<Instant>>,
 }
@@ -45,7 +50,8 @@ impl Topology {
             settings,
             slots: watch::Sender::new(Slots::default()),
             targets: Lock::default(),
-            is_doubtful: AtomicBool::new(true),
+            doubted: Lock::default(),
+            is_doubtful: AtomicBool::new(false),
             asked: Mutex::new(None),
         }
     }
@@ -55,29 +61,43 @@ impl Topology {
         self.slots.subscribe()
     }
 
-    /// The node that has a slot.
-    pub(super) fn owner(&self, slot: u16) -> Result<Node, Error> {
-        self.slots.borrow().owner(slot).cloned().ok_or_else(|| {
+    /// The node that has a slot; before, the nodes are asked if it is doubtful which that is.
+    ///
+    /// # Errors
+    /// No node is known to have it.
+    pub(super) async fn owner(&self, slot: u16) -> Result<Node, Error> {
+        let known = || self.slots.borrow().owner(slot).cloned();
+        let at = known();
+        if at.is_none() {
+            self.doubt(None);
+        }
+        self.freshen(&at).await?;
+        known().ok_or_else(|| {
             Error::new(
                 ErrorKind::Unavailable,
-                format!("no node of {self} has slot {slot} at the moment; a part of the cluster is missing: CLUSTER INFO says which"),
+                format!(
+                    "no node of {self} has slot {slot} at the moment; a part of the cluster is missing: CLUSTER INFO says which"
+                ),
             )
         })
     }
 
-    pub(super) fn primaries(&self) -> Vec<Node> {
-        self.slots.borrow().primaries()
-    }
-
-    /// The next call has the nodes asked for their slots before.
-    pub(super) fn doubt(&self) {
+    /// The nodes are asked for their slots before the next call to this one.
+    pub(super) fn doubt(&self, node: Option<&Node>) {
+        let mut doubted = self.doubted.lock().unwrap_or_else(PoisonError::into_inner);
+        doubted.insert(node.cloned());
         self.is_doubtful.store(true, Ordering::Relaxed);
     }
 
+    fn is_doubted(&self, node: &Option<Node>) -> bool {
+        self.is_doubtful.load(Ordering::Relaxed)
+            && self.doubted.lock().unwrap_or_else(PoisonError::into_inner).contains(node)
+    }
+
     /// A node said that a slot is at another one: which may not be all that has changed.
-    pub(super) fn moved(&self, slot: u16, node: &Node) {
-        self.slots.send_if_modified(|slots| slots.note(slot, node));
-        self.doubt();
+    pub(super) fn moved(&self, slot: u16, said_by: &Node, to: &Node) {
+        self.slots.send_if_modified(|slots| slots.note(slot, to));
+        self.doubt(Some(said_by));
     }
 
     /// How a node is connected to.
@@ -110,43 +130,63 @@ impl Topology {
         Address { place: Place::Server(info), shown }
     }
 
-    /// Sees to it that the slots are those that the nodes know, if there is a doubt and they weren't asked just now.
+    /// Sees to it that the slots are those that the nodes know, if this node is in doubt and they weren't asked just now.
     ///
     /// # Errors
     /// No node answers, and nothing is known of before.
-    pub(super) async fn freshen(&self) -> Result<(), Error> {
-        if !self.is_doubtful.load(Ordering::Relaxed) {
+    async fn freshen(&self, node: &Option<Node>) -> Result<(), Error> {
+        if !self.is_doubted(node) {
             return Ok(());
         }
-        // One at a time: whoever waited here finds it done.
-        let mut asked = self.asked.lock().await;
+        // One at a time, in the order in which they came: whoever waited here finds it done.
+        let Ok(mut asked) = tokio::time::timeout(OTHERS, self.asked.lock()).await else { return Ok(()) };
         let is_early = asked.is_some_and(|at| at.elapsed() < PAUSE);
-        if is_early || !self.is_doubtful.swap(false, Ordering::Relaxed) {
+        if is_early || !self.is_doubted(node) {
             return Ok(());
         }
+        // What comes to be doubted while they are asked stays so.
+        let before = self.doubted.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let found = self.ask().await;
         *asked = Some(Instant::now());
         match found {
             Ok(found) => {
-                let known = found.nodes();
-                let is_new = self.slots.send_if_modified(|slots| {
-                    let is_new = *slots != found;
-                    *slots = found;
-                    is_new
-                });
-                if is_new {
-                    let seeds = self.seeds();
-                    let mut targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
-                    targets.retain(|node, _| known.contains(node) || seeds.contains(node));
-                }
+                self.settle(found, &before);
                 Ok(())
             }
+            // What was known may still be true of the nodes that can be reached.
+            Err(error) if self.slots.borrow().primaries().is_empty() => Err(error),
             Err(error) => {
-                self.doubt();
-                // What was known may still be true of the nodes that can be reached.
-                if self.slots.borrow().primaries().is_empty() { Err(error) } else { Ok(()) }
+                tracing::debug!(cluster = %self, %error, "no node says which has what");
+                Ok(())
             }
         }
+    }
+
+    /// The nodes were asked: this is so, and of these is no more doubt.
+    fn settle(&self, found: Slots, doubted_before: &HashSet<Option<Node>>) {
+        let known = found.nodes();
+        self.slots.send_if_modified(|slots| {
+            let is_new = *slots != found;
+            *slots = found;
+            is_new
+        });
+        let seeds = self.seeds();
+        let mut targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
+        targets.retain(|node, _| known.contains(node) || seeds.contains(node));
+        drop(targets);
+        let mut doubted = self.doubted.lock().unwrap_or_else(PoisonError::into_inner);
+        doubted.retain(|node| !doubted_before.contains(node));
+        self.is_doubtful.store(!doubted.is_empty(), Ordering::Relaxed);
+    }
+
+    /// All that the nodes know, asked now unless that was done just before.
+    ///
+    /// # Errors
+    /// No node answers, and nothing is known of before.
+    pub(super) async fn survey(&self) -> Result<Vec<Node>, Error> {
+        self.doubt(None);
+        self.freshen(&None).await?;
+        Ok(self.slots.borrow().primaries())
     }
 
     fn seeds(&self) -> Vec<Node> {
@@ -168,29 +208,33 @@ impl Topology {
             }
         }
         fastrand::shuffle(&mut nodes);
-        let mut answers: FuturesUnordered<_> =
-            nodes.into_iter().take(ASKED_MAX).map(|node| self.ask_one(node)).collect();
-        let (mut told, mut failed): (Vec<Slots>, _) = (Vec::new(), None);
-        let mut until = None;
-        loop {
-            let next = async {
-                match until {
-                    Some(until) => tokio::time::timeout_at(until, answers.next()).await.ok().flatten(),
-                    None => answers.next().await,
+        nodes.truncate(ASKED_MAX);
+        let most = nodes.len() / 2 + 1;
+        let mut answers: FuturesUnordered<_> = nodes.into_iter().map(|node| self.ask_one(node)).collect();
+        // The same from each node, and how many said so.
+        let mut told: Vec<(Slots, usize)> = Vec::new();
+        let mut failed = None;
+        let mut until = Instant::now() + self.settings.connect_timeout;
+        // No answer more, or too late a one, ends it.
+        while let Ok(Some(answer)) = tokio::time::timeout_at(until, answers.next()).await {
+            let slots = match answer {
+                Ok(slots) => slots,
+                Err(error) => {
+                    failed = Some(error);
+                    continue;
                 }
             };
-            match next.await {
-                Some(Ok(slots)) => {
-                    told.push(slots);
-                    until.get_or_insert_with(|| Instant::now() + GATHER);
-                }
-                Some(Err(error)) => failed = Some(error),
-                None => break,
+            until = until.min(Instant::now() + GATHER);
+            match told.iter_mut().find(|(other, _)| *other == slots) {
+                Some((_, votes)) => *votes += 1,
+                None => told.push((slots, 1)),
+            }
+            if told.iter().any(|(_, votes)| *votes >= most) {
+                break;
             }
         }
-        let votes = |slots: &Slots| told.iter().filter(|other| *other == slots).count();
-        if let Some(found) = told.iter().max_by_key(|slots| votes(slots)) {
-            return Ok(found.clone());
+        if let Some((found, _)) = told.into_iter().max_by_key(|(_, votes)| *votes) {
+            return Ok(found);
         }
         Err(failed.unwrap_or_else(|| Error::new(ErrorKind::Unreachable, format!("no node of {self} answers"))))
     }
