@@ -54,6 +54,9 @@ impl Servers {
         }
         let settings: Vec<&str> = setup.settings.iter().flat_map(|(name, value)| [*name, *value]).collect();
         if setup.shape == Shape::Cluster {
+            if setup.mutant.is_some() {
+                return Err("no script is changed on its way to a cluster: it has an address for each node".into());
+            }
             servers.home = Some(Home::start(&settings)?);
             return Ok(servers);
         }
