@@ -20,8 +20,10 @@ const LOOK: Duration = Duration::from_millis(25);
 const FAILOVER_TIMEOUT_MS: u32 = 3000;
 /// What makes the group find together sooner than within the 2 s and 10 s that Sentinels leave between two looks; and what ends the
 /// 30 s for which they hold still after a loaded machine stopped them for 2 s. A replica whose INFO is older than three periods
-/// can't be promoted by command: the period isn't shorter than a second for that.
-const PACE_MS: [&str; 6] = ["info-period", "1000", "publish-period", "100", "tilt-period", "1000"];
+/// can't be promoted by command: the period isn't shorter than a second for that. And a Sentinel that sees a replica's promotion before
+/// it has heard of it undoes it after four publish periods: that must be longer than the one that promotes may take to see it, and to
+/// say so.
+const PACE_MS: [&str; 6] = ["info-period", "1000", "publish-period", "500", "tilt-period", "1000"];
 
 /// Private Sentinels that watch one primary.
 pub struct Sentinels {
