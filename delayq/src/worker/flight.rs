@@ -104,7 +104,8 @@ impl Pump {
             // Whatever makes the lane hungry from here on may have come too late for this call.
             self.hungry = false;
         }
-        // Polled once, it is with the connection, before any that comes after it.
+        // Polled once, it is with the connection, before any that comes after it; unless the cluster has to be asked for the node
+        // first, and then a call that comes late is refused by its number (rule c).
         if let Poll::Ready(landed) = futures_util::poll!(flight.as_mut()) {
             flight = Box::pin(std::future::ready(landed));
         }
@@ -132,9 +133,17 @@ impl Pump {
 
     /// Waits for the first of the calls on their way.
     pub(super) async fn land(&mut self) -> Result<(), Error> {
-        let landed = poll_fn(|cx| match self.flights.front_mut() {
-            Some(flight) => flight.as_mut().poll(cx).map(Some),
-            None => Poll::Ready(None),
+        let landed = poll_fn(|cx| {
+            // Those behind are driven too: one may be asking where the other's node is.
+            for flight in self.flights.iter_mut().skip(1) {
+                if let Poll::Ready(landed) = flight.as_mut().poll(cx) {
+                    *flight = Box::pin(std::future::ready(landed));
+                }
+            }
+            match self.flights.front_mut() {
+                Some(flight) => flight.as_mut().poll(cx).map(Some),
+                None => Poll::Ready(None),
+            }
         })
         .await;
         self.flights.pop_front();

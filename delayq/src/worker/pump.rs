@@ -200,11 +200,12 @@ impl Pump {
         }
         let session: SessionId = uuid::Uuid::now_v7().into_bytes();
         self.store.open(&self.lane.shard, &session, self.hub.lease).await?;
+        // From here on its lease is renewed.
+        self.lane.set_session(Some(session));
         if let Err(error) = self.store.register(&self.lane.shard).await {
             // For operators alone: it is tried again with the next session.
             tracing::debug!(queue = %self.queue, %error, "the queue could not be put on the list");
         }
-        self.lane.set_session(Some(session));
         self.unsure = false;
         self.hungry = true;
         tracing::debug!(queue = %self.queue, "a session was opened");

@@ -1,9 +1,13 @@
 //! Signs of life: a thread and connections of their own, so that a handler that blocks the runtime costs no lease.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use futures_util::StreamExt;
+use futures_util::future::join;
+use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 
 use super::about::About;
@@ -16,7 +20,7 @@ use super::shutdown::{Stop, Stopper};
 use super::slots::Slots;
 use crate::error::{Error, ErrorKind};
 use crate::limits::BEAT_MAX;
-use crate::store::{Refusal, Store};
+use crate::store::{Refusal, SessionId, Store};
 
 /// One lane as the renewing thread sees it.
 pub(super) struct Renewed {
@@ -71,29 +75,57 @@ fn interval(lease: Duration) -> Duration {
 }
 
 async fn beat_on(store: &Store, lease: Duration, lanes: &mut [Renewed], mut stop: Stop) {
-    let interval = interval(lease);
-    // Staggered: workers that start together must not beat together.
-    let mut wait = interval.mul_f64(fastrand::f64());
-    loop {
-        tokio::select! {
-            () = stop.wait() => return,
-            () = tokio::time::sleep(wait) => {}
-        }
-        wait = interval.mul_f64(0.9 + 0.2 * fastrand::f64());
-        let beats = lanes.iter_mut().map(|renewed| beat(store, lease, renewed));
-        tokio::select! {
-            // A stop needs no answer: whoever stops has settled and closed.
-            () = stop.wait() => return,
-            _ = futures_util::future::join_all(beats) => {}
-        }
+    // Each at its own pace: in a cluster, the node of one queue may be silent while those of others are well.
+    let lanes = lanes.iter_mut().map(|renewed| keep_alive(store, lease, renewed));
+    tokio::select! {
+        // A stop needs no answer: whoever stops has settled and closed.
+        () = stop.wait() => {}
+        _ = futures_util::future::join_all(lanes) => {}
     }
 }
 
-/// One sign of life.
-async fn beat(store: &Store, lease: Duration, renewed: &mut Renewed) {
+/// One sign of life after the other, and what lost sessions of the queue held is taken back meanwhile.
+async fn keep_alive(store: &Store, lease: Duration, renewed: &mut Renewed) {
+    let interval = interval(lease);
+    // Staggered: workers that start together must not beat together.
+    let mut wait = interval.mul_f64(fastrand::f64());
+    let (lane, mut rescues, mut in_rescue) = (renewed.lane.clone(), FuturesUnordered::new(), HashSet::new());
+    loop {
+        let pause = wait;
+        let beat = async {
+            tokio::time::sleep(pause).await;
+            beat(store, lease, renewed).await
+        };
+        tokio::pin!(beat);
+        let lost = loop {
+            tokio::select! {
+                lost = &mut beat => break lost,
+                Some(session) = rescues.next() => in_rescue.remove(&session),
+            };
+        };
+        for session in lost.into_iter().filter(|session| in_rescue.insert(*session)) {
+            let lane = &lane;
+            rescues.push(async move {
+                if let Err(error) = rescue::drain(store, &lane.shard, &session).await {
+                    tracing::warn!(queue = lane.shard.queue(), %error, "a lost worker's jobs could not be taken back yet");
+                }
+                session
+            });
+        }
+        wait = interval.mul_f64(0.9 + 0.2 * fastrand::f64());
+    }
+}
+
+/// One sign of life. Answers which sessions of the queue are lost.
+async fn beat(store: &Store, lease: Duration, renewed: &mut Renewed) -> Vec<SessionId> {
     let lane = renewed.lane.clone();
-    let Some(session) = lane.session() else { return };
-    settle_wedged(store, &lane, &session).await;
+    let Some(session) = lane.session() else { return Vec::new() };
+    let ((), lost) = join(settle_wedged(store, &lane, &session), tell_of_life(store, lease, renewed, session)).await;
+    lost
+}
+
+async fn tell_of_life(store: &Store, lease: Duration, renewed: &mut Renewed, session: SessionId) -> Vec<SessionId> {
+    let lane = renewed.lane.clone();
     let quiet = lane.quiet();
     let (known, timer_ms) = (lane.runs.len() as u64, lane.timer_ms());
     let report = renewed.about.report(renewed.slots.limit(), &lane.lateness, Instant::now());
@@ -112,19 +144,16 @@ async fn beat(store: &Store, lease: Duration, renewed: &mut Renewed) {
                 tell(renewed, Control::Disagree);
             }
             renewed.disagreed_at = disagrees;
-            for lost in beat.lost {
-                if let Err(error) = rescue::drain(store, &lane.shard, &lost).await {
-                    tracing::warn!(queue = lane.shard.queue(), %error, "a lost worker's jobs could not be taken back yet");
-                }
-            }
+            return beat.lost;
         }
         Ok(Err(Refusal::Lost | Refusal::Stale)) => tell(renewed, Control::Lost(session)),
         Err(error) => tracing::debug!(queue = lane.shard.queue(), %error, "no sign of life could be given"),
     }
+    Vec::new()
 }
 
 /// Settles runs that block their threads past all patience: holding their jobs for ever would be worse (rule f).
-async fn settle_wedged(store: &Store, lane: &Lane, session: &crate::store::SessionId) {
+async fn settle_wedged(store: &Store, lane: &Lane, session: &SessionId) {
     let wedged = lane.runs.take_wedged(Instant::now());
     if wedged.is_empty() {
         return;

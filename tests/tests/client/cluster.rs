@@ -212,8 +212,12 @@ async fn what_is_wrong_with_a_cluster_or_its_url_is_said() {
     let new = new.or_else(|_| RedisServer::start_with(&["--cluster-enabled", "yes"])).unwrap();
     let (kind, text) = said(format!("redis-cluster://127.0.0.1:{}", new.port())).await;
     assert!(kind == ErrorKind::Unavailable && text.contains("has given no slots to any"), "{text}");
-    let (kind, text) = said(new.url()).await;
+    let two = Cluster::start(2, 0, &[]).unwrap();
+    let (kind, text) = said(two.node(1).url()).await;
     assert!(kind == ErrorKind::Config && text.contains("give redis-cluster://host:port"), "{text}");
+    // One that has all slots is worked with as any other server.
+    let one = Cluster::start(1, 0, &[]).unwrap();
+    Client::connect(&one.node(0).url()).await.unwrap().schedule(HOUR).send(pass(1)).await.unwrap();
     let (kind, text) = said("redis-cluster://127.0.0.1:1,127.0.0.1:2".to_owned()).await;
     assert!(kind == ErrorKind::Unreachable && text.contains("does a Redis run there?"), "{text}");
 }
@@ -288,6 +292,40 @@ async fn a_user_with_the_rights_that_are_listed_is_let_in() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_silent_node_costs_no_lease_on_the_others() {
+    let settings = ["--cluster-require-full-coverage", "no", "--cluster-node-timeout", "60000"];
+    let cluster = Cluster::start(2, 0, &settings).unwrap();
+    let queues = spread(&cluster, 2);
+    let [silent, well] = [&queues[0], &queues[1]];
+    let client = Client::connect(&cluster.url()).await.unwrap();
+    let mut stage = Stage::with(&client, |worker| worker.queues([silent, well]).lease(Duration::from_secs(1)));
+    client.enqueue().queue(silent).send(pass(1)).await.unwrap();
+    client.enqueue().queue(well).send(does(Act::WaitPass)).await.unwrap();
+    stage.take(2).await;
+    empty(&client, silent).await;
+    // Another worker would take a lost session's jobs.
+    let other = Stage::with(&client, |worker| worker.queues([well]).lease(Duration::from_secs(1)).concurrency(1));
+    let frozen = cluster.node(home(&cluster, silent));
+    signal(frozen, "STOP");
+    // Time itself: several leases, and longer than a call to the silent node is waited for.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let at = Instant::now();
+    client.enqueue().queue(well).send(pass(2)).await.unwrap();
+    eventually("it is done", || async { (client.stats(well).await.ok()?.done_total == 1).then_some(()) }).await;
+    assert!(at.elapsed() < Duration::from_secs(1), "{:?}", at.elapsed());
+    stage.open(1);
+    empty(&client, well).await;
+    other.stop().await;
+    let stats = client.stats(well).await.unwrap();
+    assert_eq!((stats.done_total, stats.crashed_total), (2, 0), "the run that was under way kept its lease");
+    signal(frozen, "CONT");
+    client.enqueue().queue(silent).send(pass(3)).await.unwrap();
+    while stage.next().await.n != 3 {}
+    empty(&client, silent).await;
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_is_gone_is_told_by_a_diagnosis() {
     let mut cluster = Cluster::start(3, 0, &["--cluster-require-full-coverage", "no"]).unwrap();
     let client = Client::builder().send_deadline(Duration::from_secs(1)).connect(&cluster.url()).await.unwrap();
@@ -295,7 +333,9 @@ async fn a_node_that_is_gone_is_told_by_a_diagnosis() {
     let queue = spread(&cluster, 3).into_iter().find(|queue| home(&cluster, queue) == lost).unwrap();
     cluster.node_mut(lost).kill();
     let name = format!("127.0.0.1:{}", cluster.node(lost).port());
-    let diagnosis = client.diagnose(&[TASKS]).await.unwrap();
+    let diagnosis = client.diagnose(&[TASKS, &queue]).await.unwrap();
+    let told = diagnosis.of("queue").next().unwrap();
+    assert_eq!((told.level, told.queue.as_ref()), (Level::Wrong, Some(&queue)), "{told}");
     let told = diagnosis.of("server").next().unwrap();
     assert_eq!((told.level, told.server.as_ref()), (Level::Wrong, Some(&name)), "{told}");
     assert!(told.to_string().starts_with(&format!("server of {name}: wrong: can't connect")), "{told}");

@@ -491,7 +491,7 @@ async fn mode_slot_moving() {
 #[tokio::test]
 async fn mode_of_another_kind() {
     let heading = "It is of another kind";
-    let (plain, cluster) = (RedisServer::start().unwrap(), Cluster::start(1, 0, &[]).unwrap());
+    let (plain, cluster) = (RedisServer::start().unwrap(), Cluster::start(2, 0, &[]).unwrap());
     let sentinels = Sentinels::start(&plain, "main", 1, Duration::from_secs(5)).unwrap();
     let refused = async |url: String, port: u16| {
         Section { heading, port }.is(ErrorKind::Config, &connect(&url).await.unwrap_err());

@@ -197,12 +197,25 @@ impl Client {
             Some(shard) => shard.clone(),
             None => self.shard(rights::UNNAMED)?,
         };
-        findings.extend(self.rights(&probed).await?);
+        let several = servers.len() > 1;
+        match self.rights(&probed).await {
+            Ok(found) => findings.extend(found),
+            // The node of that queue is gone; those of others are not.
+            Err(error) if several => findings.push(Finding::said(rights::RIGHTS, Level::Unknown, &error)),
+            Err(error) => return Err(error),
+        }
         let (mut records, mut known) = (0, Vec::new());
         for shard in &shards {
-            let (found, in_it) = self.look_at(shard).await?;
-            records += in_it;
-            known.extend(found);
+            match self.look_at(shard).await {
+                Ok((found, in_it)) => {
+                    records += in_it;
+                    known.extend(found);
+                }
+                Err(error) if several => {
+                    known.push(Finding::said(queues::QUEUE, Level::Wrong, &error).of_queue(shard.queue()));
+                }
+                Err(error) => return Err(error),
+            }
         }
         findings.extend(only.map(|info| memory::headroom(&info, records)));
         findings.extend(known);

@@ -10,7 +10,7 @@ use crate::limits::AUDIT_CALLS;
 use crate::store::Shard;
 use crate::store::ops::{NewJob, Session, Stats};
 
-const QUEUE: &str = "queue";
+pub(super) const QUEUE: &str = "queue";
 const ORPHANS: &str = "orphans";
 const ENTRIES: &str = "entries";
 const FOREIGN: &str = "foreign";

@@ -111,7 +111,7 @@ impl RedisEngine {
                 // The pool looks at a connection only when it is put back: one that broke meanwhile goes back now, and out of it.
                 Ok(slot) if slot.is_broken() => drop(slot),
                 Ok(slot) => return Ok(slot.clone()),
-                Err(RunError::User(error)) => break self.target.connect_failure(&error),
+                Err(RunError::User(error)) => break self.target.passing_failure(&error),
                 Err(RunError::TimedOut) => break self.target.no_connection(),
             }
         };
@@ -129,8 +129,9 @@ impl RedisEngine {
             // Both at once: what another task sends over this connection can't come in between.
             let mut both = redis::pipe();
             both.cmd("ASKING").add_command(command.clone());
-            let answers = live.connection.send_packed_commands(&both, 1, 1).await;
-            answers.and_then(|answers| answers.into_iter().next().unwrap_or(Value::Nil).extract_error())
+            // A right to ask that is missing is to be heard of too.
+            let answers = live.connection.send_packed_commands(&both, 0, 2).await;
+            answers.and_then(|answers| answers.into_iter().try_fold(Value::Nil, |_, answer| answer.extract_error()))
         } else {
             live.connection.send_packed_command(command).await.and_then(Value::extract_error)
         };

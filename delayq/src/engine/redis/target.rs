@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Once;
 use std::time::Duration;
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use redis::aio::MultiplexedConnection;
 use redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType};
 use redis::{
@@ -14,7 +16,7 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use super::address::{Address, Place, Sentinels};
-use super::{advice, eviction, failure};
+use super::{advice, cluster, eviction, failure};
 use crate::error::{Error, ErrorKind};
 
 /// The oldest server that has every command the scripts use (SMISMEMBER, ZMSCORE).
@@ -67,6 +69,8 @@ enum Way {
 pub struct Target {
     way: Way,
     shown: String,
+    /// Another server may take the place of this one.
+    is_replaceable: bool,
     pub(super) settings: Settings,
     /// Rises when a connection breaks or can't be made, of any engine with this target: the others may be dead as well,
     /// and one that only waits would not notice.
@@ -100,7 +104,13 @@ impl Target {
             }
             Place::Cluster(_) => return Err(Error::new(ErrorKind::Config, "a cluster is more than one server")),
         };
-        Ok(Target { way, shown: address.shown, settings, broken: watch::Sender::new(0) })
+        let is_replaceable = matches!(way, Way::Followed(_));
+        Ok(Target { way, shown: address.shown, is_replaceable, settings, broken: watch::Sender::new(0) })
+    }
+
+    /// The same as a node of a cluster.
+    pub(super) fn one_of_several(self) -> Target {
+        Target { is_replaceable: true, ..self }
     }
 
     /// Makes every waiting connection to this server be made anew.
@@ -119,7 +129,9 @@ impl Target {
                 Way::Fixed(client) => client.get_multiplexed_async_connection_with_config(&config).await,
                 // Asked anew each time: the one that was the primary may be so no more. No connection to a Sentinel is kept, so that
                 // none can be found dead when it matters.
-                Way::Followed(sentinels) => follower(sentinels)?.get_async_connection_with_config(&config).await,
+                Way::Followed(sentinels) => {
+                    primary(sentinels).await?.get_multiplexed_async_connection_with_config(&config).await
+                }
             }
         })
         .await
@@ -160,7 +172,18 @@ impl Target {
             .await
             .and_then(Value::extract_error)
             .map_err(|error| self.probe_failure(&error))?;
-        self.check_mode(expected, field(&hello, "mode").as_deref().unwrap_or_default())?;
+        match (expected, field(&hello, "mode").as_deref()) {
+            // One that has all slots can be worked with as any other; and what stands before a cluster may say what its nodes do.
+            (Mode::Standalone, Some("cluster")) if self.primaries(&mut connection).await > 1 => {
+                let how = "give redis-cluster://host:port, with a node or several, joined by ','";
+                return Err(Error::new(ErrorKind::Config, format!("{self} is a node of a cluster: {how}")));
+            }
+            (_, Some("sentinel")) => {
+                let how = "give redis-sentinel://host:port/name, with the name that it has for the primary";
+                return Err(Error::new(ErrorKind::Config, format!("{self} is a Sentinel: {how}")));
+            }
+            _ => {}
+        }
         match version(&hello) {
             Some((major, minor)) if (major, minor) < OLDEST => Err(Error::new(
                 ErrorKind::Unsupported,
@@ -177,22 +200,12 @@ impl Target {
         }
     }
 
-    fn check_mode(&self, expected: Mode, mode: &str) -> Result<(), Error> {
-        let text = match (expected, mode) {
-            (Mode::Standalone, "cluster") => {
-                format!(
-                    "{self} is a node of a cluster: give redis-cluster://host:port, with a node or several, joined by ','"
-                )
-            }
-            (_, "sentinel") => {
-                format!(
-                    "{self} is a Sentinel: give redis-sentinel://host:port/name, with the name that it has for the primary"
-                )
-            }
-            (Mode::Cluster, "standalone") => format!("{self} belongs to no cluster: give redis://host:port"),
-            _ => return Ok(()),
-        };
-        Err(Error::new(ErrorKind::Config, text))
+    /// How many nodes of its cluster take writes; 0 where that isn't told.
+    async fn primaries(&self, connection: &mut MultiplexedConnection) -> usize {
+        let mut command = redis::cmd("CLUSTER");
+        command.arg("SLOTS");
+        let answer = connection.send_packed_command(&command).await;
+        answer.map_or(0, |answer| cluster::primaries(&answer))
     }
 
     fn probe_failure(&self, error: &RedisError) -> Error {
@@ -208,6 +221,18 @@ impl Target {
                 let text = cause(error);
                 Error::new(kind, format!("{self} answers, but refuses: {text}; {}", advice::on_answer(&text)))
             }
+        }
+    }
+
+    /// What a failed connection means while work is under way: where another server may take the place of this one, nothing that was
+    /// met here is final.
+    pub(super) fn passing_failure(&self, error: &RedisError) -> Error {
+        let error = self.connect_failure(error);
+        match error.kind() {
+            ErrorKind::Config | ErrorKind::Unsupported if self.is_replaceable => {
+                Error::new(ErrorKind::Unreachable, error.to_string())
+            }
+            _ => error,
         }
     }
 
@@ -311,17 +336,42 @@ fn open(info: ConnectionInfo) -> Result<Client, Error> {
     Client::open(info).map_err(|_| Error::new(ErrorKind::Config, "the URL can't be used: it is not well-formed"))
 }
 
-/// Asks Sentinels for the primary, and the one that they name whether it is one.
-fn follower(sentinels: &Sentinels) -> Result<SentinelClient, RedisError> {
-    let addrs = sentinels.sentinels.iter().map(|info| info.addr().clone());
-    let mut builder = SentinelClientBuilder::new(addrs, &sentinels.name, SentinelServerType::Master)?;
-    if let Some(login) = sentinels.sentinels.first().map(ConnectionInfo::redis_settings) {
-        if let Some(username) = login.username() {
-            builder = builder.set_client_to_sentinel_username(username);
+/// The primary, as the first of the Sentinels says that knows one which says so itself.
+async fn primary(sentinels: &Sentinels) -> Result<Client, RedisError> {
+    let ask = |sentinel| async move { follower(sentinels, sentinel)?.async_get_client().await };
+    let mut lookups: FuturesUnordered<_> = sentinels.sentinels.iter().map(ask).collect();
+    let mut told: Option<RedisError> = None;
+    while let Some(found) = lookups.next().await {
+        match found {
+            Ok(client) => return Ok(client),
+            Err(error) if told.as_ref().is_none_or(|told| weight(told) <= weight(&error)) => told = Some(error),
+            Err(_) => {}
         }
-        if let Some(password) = login.password() {
-            builder = builder.set_client_to_sentinel_password(password);
-        }
+    }
+    Err(told.unwrap_or_else(|| (RedisKind::InvalidClientConfig, "no Sentinel is named").into()))
+}
+
+/// Which of several errors says the most: one of the primary rather than one of a Sentinel's.
+fn weight(error: &RedisError) -> u8 {
+    match error.kind() {
+        RedisKind::AuthenticationFailed => 3,
+        RedisKind::MasterNameNotFoundBySentinel => 2,
+        // It is no Sentinel that was asked.
+        RedisKind::InvalidClientConfig | RedisKind::Parse | RedisKind::UnexpectedReturnType => 0,
+        _ => 1,
+    }
+}
+
+/// Asks a Sentinel for the primary, and the one that it names whether it is one.
+fn follower(sentinels: &Sentinels, sentinel: &ConnectionInfo) -> Result<SentinelClient, RedisError> {
+    let addr = [sentinel.addr().clone()];
+    let mut builder = SentinelClientBuilder::new(addr, &sentinels.name, SentinelServerType::Master)?;
+    let login = sentinel.redis_settings();
+    if let Some(username) = login.username() {
+        builder = builder.set_client_to_sentinel_username(username);
+    }
+    if let Some(password) = login.password() {
+        builder = builder.set_client_to_sentinel_password(password);
     }
     let primary = sentinels.primary.redis_settings();
     builder = builder.set_client_to_redis_db(primary.db());

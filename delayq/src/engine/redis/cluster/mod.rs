@@ -11,8 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use redis::ConnectionInfo;
-use redis::{ErrorKind as RedisKind, RedisError, ServerErrorKind};
+use redis::{ConnectionInfo, ErrorKind as RedisKind, RedisError, ServerErrorKind, Value};
 
 use super::target::{Mode, Settings};
 use super::{Failed, RedisEngine, failure, timed};
@@ -21,6 +20,12 @@ use crate::error::{Error, ErrorKind};
 
 use slots::Node;
 use topology::Topology;
+
+/// How many nodes take writes by what CLUSTER SLOTS answers.
+pub(super) fn primaries(answer: &Value) -> usize {
+    let nobody = Node { host: String::new(), port: 0 };
+    slots::Slots::read(answer, &nobody).map_or(0, |slots| slots.primaries().len())
+}
 
 /// How often one call is sent on. Two are usual: a slot may have moved twice since it was last looked for.
 const HOPS_MAX: u32 = 5;
@@ -186,7 +191,7 @@ fn slot_of(keys: &[Vec<u8>]) -> Result<u16, Error> {
 /// What comes from a node that may have lost its part since it was looked for.
 fn is_of_another_time(error: &RedisError) -> bool {
     failure::breaks_connection(error)
-        || matches!(failure::code(error), "CLUSTERDOWN" | "MASTERDOWN" | "UNBLOCKED" | "MOVED")
+        || matches!(failure::code(error), "CLUSTERDOWN" | "MASTERDOWN" | "UNBLOCKED" | "LOADING" | "MOVED")
 }
 
 impl Engine for ClusterEngine {

@@ -1,11 +1,15 @@
 //! Which node of a cluster has which slot, and which slot a key lies in.
 
 use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
 use redis::Value;
 
 /// How many slots a cluster has.
 const SLOTS: u16 = 16_384;
+
+/// What a node said of a slot counts for so long against what most of the others say: news take a moment to get around.
+const YOUNG: Duration = Duration::from_secs(2);
 
 /// Where a node is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -29,8 +33,8 @@ impl Node {
 pub(super) struct Slots {
     /// First and last slot, and the node that takes their writes; in the order of the slots.
     ranges: Vec<(u16, u16, Node)>,
-    /// What was heard of single slots since.
-    moved: HashMap<u16, Node>,
+    /// What was heard of single slots since, and when.
+    moved: HashMap<u16, (Node, Instant)>,
     replicas: Vec<Node>,
 }
 
@@ -53,7 +57,7 @@ impl Slots {
 
     /// The node that has a slot.
     pub(super) fn owner(&self, slot: u16) -> Option<&Node> {
-        self.moved.get(&slot).or_else(|| {
+        self.moved.get(&slot).map(|(node, _)| node).or_else(|| {
             let after = self.ranges.partition_point(|(first, ..)| *first <= slot);
             let (_, last, node) = self.ranges.get(after.checked_sub(1)?)?;
             (slot <= *last).then_some(node)
@@ -65,14 +69,33 @@ impl Slots {
         if self.owner(slot) == Some(node) {
             return false;
         }
-        self.moved.insert(slot, node.clone());
+        self.moved.insert(slot, (node.clone(), Instant::now()));
         true
+    }
+
+    /// Whether these are the same slots at the same nodes, whatever is known of replicas.
+    pub(super) fn agrees(&self, other: &Slots) -> bool {
+        self.ranges == other.ranges
+    }
+
+    /// Takes over what was heard just now, unless it is known here.
+    pub(super) fn keep_young(&mut self, before: &Slots) {
+        for (slot, (node, at)) in &before.moved {
+            if at.elapsed() < YOUNG && self.owner(*slot) != Some(node) {
+                self.moved.insert(*slot, (node.clone(), *at));
+            }
+        }
     }
 
     /// The nodes that take writes, each once.
     pub(super) fn primaries(&self) -> Vec<Node> {
-        let mut nodes: Vec<Node> =
-            self.ranges.iter().map(|(.., node)| node).chain(self.moved.values()).cloned().collect();
+        let mut nodes: Vec<Node> = self
+            .ranges
+            .iter()
+            .map(|(.., node)| node)
+            .chain(self.moved.values().map(|(node, _)| node))
+            .cloned()
+            .collect();
         nodes.sort();
         nodes.dedup();
         nodes
@@ -100,7 +123,8 @@ fn node(value: &Value, said_by: &Node) -> Option<Node> {
     let host = match fields.first()? {
         // It doesn't know its own: it is where it was asked.
         Value::Nil => said_by.host.clone(),
-        Value::BulkString(host) if host.is_empty() => said_by.host.clone(),
+        // So says one that is to be known by a name and was given none.
+        Value::BulkString(host) if host.is_empty() || host == b"?" => said_by.host.clone(),
         Value::BulkString(host) => String::from_utf8(host.clone()).ok()?,
         Value::SimpleString(host) => host.clone(),
         _ => return None,
@@ -168,6 +192,22 @@ mod tests {
         assert!(slots.note(5, &at(3)) && slots.note(101, &at(3)));
         assert_eq!((slots.owner(5), slots.owner(6), slots.owner(101)), (Some(&at(3)), Some(&at(1)), Some(&at(3))));
         assert_eq!(slots.primaries(), [at(1), at(2), at(3)]);
+    }
+
+    #[test]
+    fn what_was_heard_just_now_outlives_what_others_don_t_know_yet() {
+        let said = |port| Slots::read(&answered(&[(0, 16383, &[("?", port)])]), &at(9)).expect("it is one");
+        let (mut before, mut found) = (said(1), said(1));
+        assert!(before.note(5, &at(2)) && found.agrees(&before));
+        found.keep_young(&before);
+        assert_eq!((found.owner(5), found.owner(6)), (Some(&at(2)), Some(&at(1))));
+        let mut known = said(2);
+        known.keep_young(&before);
+        assert_eq!(known, said(2), "it is known by now");
+        before.moved.values_mut().for_each(|(_, at)| *at -= YOUNG);
+        let mut found = said(1);
+        found.keep_young(&before);
+        assert_eq!(found, said(1), "by now the others would know");
     }
 
     #[test]

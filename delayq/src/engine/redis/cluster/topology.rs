@@ -19,6 +19,8 @@ use crate::error::{Error, ErrorKind};
 
 /// How many nodes are asked at once: enough for most of them to agree, not a crowd where there are hundreds.
 const ASKED_MAX: usize = 9;
+/// How many of them are of the URL, where there are so many: all that were known may have gone to other addresses.
+const SEEDS_ASKED: usize = 3;
 /// How much longer than the first answer those of the others are waited for: a node that was cut off answers what was once true.
 const GATHER: Duration = Duration::from_millis(300);
 /// So long the cluster isn't asked again: a failover takes longer than that.
@@ -106,7 +108,7 @@ impl Topology {
         if let Some(target) = targets.get(node) {
             return Ok(target.clone());
         }
-        let target = Arc::new(Target::of(self.address(node), self.settings.clone())?);
+        let target = Arc::new(Target::of(self.address(node), self.settings.clone())?.one_of_several());
         targets.insert(node.clone(), target.clone());
         Ok(target)
     }
@@ -163,9 +165,10 @@ impl Topology {
     }
 
     /// The nodes were asked: this is so, and of these is no more doubt.
-    fn settle(&self, found: Slots, doubted_before: &HashSet<Option<Node>>) {
+    fn settle(&self, mut found: Slots, doubted_before: &HashSet<Option<Node>>) {
         let known = found.nodes();
         self.slots.send_if_modified(|slots| {
+            found.keep_young(slots);
             let is_new = *slots != found;
             *slots = found;
             is_new
@@ -201,20 +204,22 @@ impl Topology {
 
     /// Asks several nodes, and takes what most of them say.
     async fn ask(&self) -> Result<Slots, Error> {
-        let mut nodes = self.slots.borrow().nodes();
-        for seed in self.seeds() {
-            if !nodes.contains(&seed) {
-                nodes.push(seed);
-            }
-        }
+        let mut known = self.slots.borrow().nodes();
+        let mut nodes = self.seeds();
+        fastrand::shuffle(&mut known);
         fastrand::shuffle(&mut nodes);
+        if !known.is_empty() {
+            nodes.truncate(SEEDS_ASKED);
+        }
+        known.retain(|node| !nodes.contains(node));
+        nodes.extend(known);
         nodes.truncate(ASKED_MAX);
         let most = nodes.len() / 2 + 1;
         let mut answers: FuturesUnordered<_> = nodes.into_iter().map(|node| self.ask_one(node)).collect();
         // The same from each node, and how many said so.
         let mut told: Vec<(Slots, usize)> = Vec::new();
         let mut failed = None;
-        let mut until = Instant::now() + self.settings.connect_timeout;
+        let mut until = Instant::now() + self.settings.connect_timeout + self.settings.response_timeout;
         // No answer more, or too late a one, ends it.
         while let Ok(Some(answer)) = tokio::time::timeout_at(until, answers.next()).await {
             let slots = match answer {
@@ -225,7 +230,7 @@ impl Topology {
                 }
             };
             until = until.min(Instant::now() + GATHER);
-            match told.iter_mut().find(|(other, _)| *other == slots) {
+            match told.iter_mut().find(|(other, _)| other.agrees(&slots)) {
                 Some((_, votes)) => *votes += 1,
                 None => told.push((slots, 1)),
             }
