@@ -132,8 +132,8 @@ pub const ELSEWHERE: &[Elsewhere] = &[
     elsewhere(
         'x',
         "what a power cut leaves is the file system's; that a file is written through unless said otherwise is",
-        "delayq/src/engine/embedded/place.rs",
-        "urls_say_where",
+        "delayq/src/engine/embedded/opening.rs",
+        "x_a_file_is_written_through_unless_said_otherwise",
     ),
 ];
 

@@ -315,6 +315,31 @@ mod tests {
     }
 
     #[test]
+    fn f_a_run_may_take_15_minutes_unless_its_type_says_otherwise() {
+        #[derive(serde::Serialize, serde::Deserialize)]
+        struct Short;
+
+        impl JobType for Short {
+            const NAME: &'static str = "short";
+            const VERSION: u32 = 1;
+            const TIMEOUT: Option<Duration> = Some(Duration::from_secs(30));
+        }
+
+        impl Job for Short {
+            async fn run(self, _: JobContext) -> JobResult {
+                Ok(())
+            }
+        }
+
+        let linked = [Registration::of::<One>("src/one.rs", 7), Registration::of::<Short>("src/short.rs", 7)];
+        let registry = Registry::build(linked.iter(), Handlers::default()).expect("two types");
+        for (name, version, seconds) in [("one", 3, 15 * 60), ("short", 1, 30)] {
+            let Lookup::Found(known) = registry.lookup(name, version) else { panic!("{name} is not known") };
+            assert_eq!(known.timeout, Duration::from_secs(seconds), "{name}");
+        }
+    }
+
+    #[test]
     fn two_handlers_for_one_version_are_refused_with_both_places() {
         let mut handlers = Handlers::default();
         handlers.add(std::panic::Location::caller(), |_: Other, _| async { Ok(()) });

@@ -135,7 +135,7 @@ async fn s20_each_command_works_for_the_documented_user() {
     let (server, client) = server_and_client().await;
     let url = documented_user(&server);
     let dead: Vec<String> =
-        bury(&client, &["timeout", "timeout", "refused"]).await.iter().map(ToString::to_string).collect();
+        bury(&client, &["timeout", "timeout", "refused", "late"]).await.iter().map(ToString::to_string).collect();
     waiting(&client, "mail", "newsletter", 3).await;
     let id = JobId::new().to_string();
     for args in [
@@ -144,6 +144,7 @@ async fn s20_each_command_works_for_the_documented_user() {
         &["jobs", "--queue", "mail", "--payload", "n"],
         &["jobs", "--queue", ORDERS, "--state", "running"],
         &["jobs", "--queue", ORDERS, "--state", "retained"],
+        &["jobs", "--queue", ORDERS, "--state", "dead", "--payload", "n"],
         &["queues"],
         &["forecast", "mail"],
         &["workers", ORDERS, "--running"],
@@ -156,12 +157,21 @@ async fn s20_each_command_works_for_the_documented_user() {
         &["dead", "retry", &dead[0]],
         &["dead", "delete", &dead[1]],
         &["dead", "retry", "--queue", ORDERS, "--error", "refused", "--yes"],
+        &["dead", "delete", "--queue", ORDERS, "--error", "late", "--yes"],
         &["pause", ORDERS],
         &["resume", ORDERS],
     ] {
         run(&url, args).await.ok();
     }
     assert_eq!(server.command(&["ACL", "LOG"]).unwrap(), "*0\r\n", "nothing else was tried");
+    // What only a diagnosis asks for, and does without.
+    for args in [&["doctor", ORDERS][..], &["doctor", ORDERS, "--repair", "--yes"]] {
+        run(&url, args).await.ok();
+    }
+    let log = server.command(&["ACL", "LOG"]).unwrap();
+    let lines: Vec<&str> = log.lines().collect();
+    let refused: Vec<&str> = lines.windows(3).filter(|line| line[0] == "object").map(|line| line[2]).collect();
+    assert!(!refused.is_empty() && refused.iter().all(|object| object.starts_with("config")), "{refused:?}");
 }
 
 #[tokio::test]

@@ -185,3 +185,26 @@ impl Drop for Watched {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn q_snoozes_are_free_up_to_a_cap() {
+        let delay = Duration::from_secs(7);
+        let snoozed = |free_returns| decide(Failure::Snooze { delay }, free_returns);
+        for free_returns in [0, FREE_RETURNS_MAX - 1] {
+            assert!(
+                matches!(snoozed(free_returns), Ok(Outcome::Snooze { delay: after }) if after == delay),
+                "{free_returns}"
+            );
+        }
+        for free_returns in [FREE_RETURNS_MAX, u32::MAX] {
+            let error = snoozed(free_returns).expect_err("it spends an attempt");
+            let error = error.downcast::<HandlerError>().expect("it is as a handler's error");
+            assert_eq!(error.delay(), Some(delay));
+            assert!(error.to_string().contains("snoozed 1000 times"), "{error}");
+        }
+    }
+}

@@ -151,8 +151,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_shed_spends_no_attempt() {
+    fn q_what_was_shed_spends_no_attempt_up_to_a_cap() {
         let shed: BoxError = Overloaded::new().into();
-        assert_eq!(decide(&shed, &attempts(4, Some(4)), 0.5), Outcome::Snooze { delay: SHED_DELAY });
+        let after =
+            |free_returns, attempt| decide(&shed, &Attempts { free_returns, ..attempts(attempt, Some(4)) }, 0.5);
+        for free_returns in [0, FREE_RETURNS_MAX - 1] {
+            assert_eq!(after(free_returns, 4), Outcome::Snooze { delay: SHED_DELAY });
+        }
+        assert!(matches!(after(FREE_RETURNS_MAX, 3), Outcome::Retry { .. }));
+        assert!(matches!(after(FREE_RETURNS_MAX, 4), Outcome::Dead { reason: DeadReason::RetriesExhausted, .. }));
     }
 }

@@ -134,16 +134,19 @@ impl Pump {
     /// Waits for the first of the calls on their way.
     pub(super) async fn land(&mut self) -> Result<(), Error> {
         let landed = poll_fn(|cx| {
-            // Those behind are driven too: one may be asking where the other's node is.
-            for flight in self.flights.iter_mut().skip(1) {
-                if let Poll::Ready(landed) = flight.as_mut().poll(cx) {
-                    *flight = Box::pin(std::future::ready(landed));
-                }
-            }
-            match self.flights.front_mut() {
+            let first = match self.flights.front_mut() {
                 Some(flight) => flight.as_mut().poll(cx).map(Some),
                 None => Poll::Ready(None),
+            };
+            if first.is_pending() {
+                // Those behind are driven too: one may be asking where the other's node is.
+                for flight in self.flights.iter_mut().skip(1) {
+                    if let Poll::Ready(landed) = flight.as_mut().poll(cx) {
+                        *flight = Box::pin(std::future::ready(landed));
+                    }
+                }
             }
+            first
         })
         .await;
         self.flights.pop_front();

@@ -341,7 +341,9 @@ impl Pump {
     /// Clones of the stack that are ready, a place taken for each. Nothing is claimed beyond them.
     pub(super) async fn reserve(&mut self) -> Result<Vec<JobService>, Error> {
         let granted = std::mem::take(&mut self.granted);
-        let more = (self.hub.batch - granted).min(self.hub.slots.available());
+        // A call to a store that is silent takes its places along until it is given up: other queues, of another node, need them.
+        let batch = if self.trouble.lasts() { 1 } else { self.hub.batch };
+        let more = batch.saturating_sub(granted).min(self.hub.slots.available());
         let want = if self.hub.slots.take(more) { granted + more } else { granted };
         if !self.may_claim() {
             // Another lane asked for the process between the first look and the taking of places: one of the two must see the other.

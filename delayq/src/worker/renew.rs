@@ -163,10 +163,20 @@ async fn settle_wedged(store: &Store, lane: &Lane, session: &SessionId) {
         tracing::error!(job.id = %id, queue = lane.shard.queue(), "a run blocks its thread past its timeout: settled as timed out, its place stays taken");
     }
     let verdicts: Vec<_> = wedged.into_iter().map(|(member, outcome)| (member, execute::verdict(outcome))).collect();
+    // Until it is over, what is held may differ from what is known.
+    let _calling = lane.calling();
     for chunk in verdicts.chunks(crate::limits::SETTLE_MAX) {
-        if let Err(error) = store.settle(&lane.shard, session, lane.next_seq(), chunk).await {
-            // What stays held without being known is found by the count and handed back.
-            tracing::warn!(queue = lane.shard.queue(), %error, "wedged runs could not be settled");
+        // A call of the pump's may have come first with a higher number: once more, with one above it.
+        for _ in 0..2 {
+            match store.settle(&lane.shard, session, lane.next_seq(), chunk).await {
+                Ok(Err(Refusal::Stale)) => {}
+                Ok(_) => break,
+                Err(error) => {
+                    // What stays held without being known is found by the count and handed back.
+                    tracing::warn!(queue = lane.shard.queue(), %error, "wedged runs could not be settled");
+                    break;
+                }
+            }
         }
     }
 }

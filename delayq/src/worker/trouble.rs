@@ -47,6 +47,11 @@ impl Trouble {
         }
     }
 
+    /// Whether the last call failed.
+    pub(super) fn lasts(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// A call succeeded.
     pub(super) fn over(&mut self, queue: &str) {
         if let Some(outage) = self.0.take() {

@@ -156,6 +156,40 @@ async fn b63_a_worker_without_a_store_backs_off() {
     stage.stop().await;
 }
 
+/// With `DELAYQ_OUTAGE_S=600` it lasts ten minutes, and the lease is the default.
+#[tokio::test]
+async fn an_outage_of_many_leases_loses_no_run_and_no_job() {
+    let seconds = std::env::var("DELAYQ_OUTAGE_S").map_or(4, |text| text.parse().unwrap());
+    let (outage, lease) = (Duration::from_secs(seconds), Duration::from_secs(if seconds < 120 { 1 } else { 30 }));
+    let mut server = RedisServer::start_with(&["--appendonly", "yes", "--appendfsync", "always"]).unwrap();
+    let client = Client::connect(&server.url()).await.unwrap();
+    let mut stage = Stage::with(&client, |worker| worker.lease(lease));
+    for _ in 0..2 {
+        client.enqueue().send(does(Act::WaitPass)).await.unwrap();
+        stage.next().await;
+    }
+    let middle = client.schedule(outage / 2).send_all((1..=20).map(pass)).await;
+    assert!(middle.into_iter().all(|sent| sent.is_ok()));
+    server.kill();
+    // Time itself, many times the lease.
+    tokio::time::sleep(outage / 2).await;
+    // One of the runs ends while nobody can be told, the other goes on beyond the outage.
+    stage.open(1);
+    tokio::time::sleep(outage / 2).await;
+    assert!(stage.is_quiet());
+    server.restart().unwrap();
+    let back = Instant::now();
+    let runs = stage.take(20).await;
+    assert!(back.elapsed() < RESUMES, "{:?}", back.elapsed());
+    stage.open(1);
+    settled(&client, 22).await;
+    assert!(stage.is_quiet(), "none ran twice");
+    assert!(runs.iter().all(|ran| ran.attempt == 1));
+    let stats = client.stats(TASKS).await.unwrap();
+    assert_eq!((stats.crashed_total, stats.retried_total, stats.dead_total), (0, 0, 0));
+    stage.stop().await;
+}
+
 #[tokio::test]
 async fn b63_an_idle_worker_asks_little_and_without_a_store_its_processor_is_idle() {
     let (mut server, client) = server_and_client().await;

@@ -149,13 +149,14 @@ async fn a_user_with_the_rights_that_are_listed_is_let_in() {
     allow(&format!("{RIGHTS} +role"));
     // The Sentinels have users of their own.
     for n in 0..watched.sentinels.len() {
-        let user = ["ACL", "SETUSER", "looks", "on", ">pw2", "+role", "+sentinel|masters", "+auth", "+hello"];
+        let user = ["ACL", "SETUSER", "looks", "on", ">pw2", "+role", "+sentinel|masters"];
         assert!(watched.sentinels.command(n, &user).unwrap().starts_with("+OK"));
         let off = ["ACL", "SETUSER", "default", "off"];
         assert!(watched.sentinels.command(n, &off).unwrap().starts_with("+OK"));
     }
     let error = Client::connect(&url).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+    assert!(error.to_string().contains("that of the Sentinels by ?sentinel_user="), "{error}");
     let client = Client::connect(&format!("{url}?sentinel_user=looks&sentinel_password=pw2")).await.unwrap();
     let mut stage = Stage::start(&client);
     client.enqueue().send(pass(1)).await.unwrap();

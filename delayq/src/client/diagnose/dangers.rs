@@ -1,6 +1,6 @@
 //! What endangers jobs on a server: looked at when a worker starts.
 
-use futures_util::future::join;
+use futures_util::future::{join, join_all};
 
 use super::super::Client;
 use super::{Finding, Level, memory, replication, rights, server};
@@ -20,9 +20,11 @@ pub(crate) struct Danger {
 /// What each server says of itself, those left out that don't; and those of several that don't answer, if the queue is on one of
 /// them the scripts will say so.
 async fn infos(store: &Store) -> Result<Vec<(Option<String>, Info)>, Error> {
+    let servers = store.servers().await?;
+    let asked = join_all(servers.iter().map(|(_, server)| server.info())).await;
     let mut told = Vec::new();
-    for (name, server) in store.servers().await? {
-        match server.info().await {
+    for ((name, _), info) in servers.into_iter().zip(asked) {
+        match info {
             Ok(Told::Answer(info)) => told.push((name, info)),
             Ok(_) => {}
             Err(error) if name.is_none() => return Err(error),
@@ -44,7 +46,9 @@ impl Client {
         let (infos, probed) = join(infos(&store), store.probe(shard)).await;
         let mut dangers = Vec::new();
         for (name, info) in infos? {
-            let found = [server::version(&info), Some(memory::policy(&info)), replication::role(&info)];
+            // A node of a cluster that was demoted just now is no matter: another one has its slots.
+            let role = replication::role(&info).filter(|_| name.is_none());
+            let found = [server::version(&info), Some(memory::policy(&info)), role];
             for finding in found.into_iter().flatten().filter(|finding| finding.level == Level::Wrong) {
                 let finding = finding.of_server(name.as_deref());
                 let was_told = finding.check == memory::POLICY && memory::connecting_warns(&info);

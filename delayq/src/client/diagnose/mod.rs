@@ -197,7 +197,7 @@ impl Client {
             Some(shard) => shard.clone(),
             None => self.shard(rights::UNNAMED)?,
         };
-        let several = servers.len() > 1;
+        let several = servers.iter().any(|(name, _)| name.is_some());
         match self.rights(&probed).await {
             Ok(found) => findings.extend(found),
             // The node of that queue is gone; those of others are not.

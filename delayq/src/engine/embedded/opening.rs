@@ -96,3 +96,22 @@ fn make(db: &Connection) -> Result<(), Fault> {
     db.execute_batch(if made.is_ok() { sql::COMMIT } else { sql::ROLLBACK })?;
     made
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn x_a_file_is_written_through_unless_said_otherwise() {
+        let file = std::env::temp_dir().join(format!("delayq-synchronous-{}.db", std::process::id()));
+        for (query, expected) in [("", 2), ("?synchronous=full", 2), ("?synchronous=normal", 1)] {
+            let place = Place::parse(&format!("sqlite://{}{query}", file.display())).expect("it can be used");
+            let Ok((db, _)) = open(&place) else { panic!("{query}: the file can't be opened") };
+            let set: i64 = db.query_row("PRAGMA synchronous", (), |row| row.get(0)).expect("it is told");
+            assert_eq!(set, expected, "{query}");
+        }
+        for companion in ["", "-wal", "-shm"] {
+            let _ = std::fs::remove_file(format!("{}{companion}", file.display()));
+        }
+    }
+}

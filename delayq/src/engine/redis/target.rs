@@ -174,9 +174,23 @@ impl Target {
             .map_err(|error| self.probe_failure(&error))?;
         match (expected, field(&hello, "mode").as_deref()) {
             // One that has all slots can be worked with as any other; and what stands before a cluster may say what its nodes do.
-            (Mode::Standalone, Some("cluster")) if self.primaries(&mut connection).await > 1 => {
+            (Mode::Standalone, Some("cluster")) => {
                 let how = "give redis-cluster://host:port, with a node or several, joined by ','";
-                return Err(Error::new(ErrorKind::Config, format!("{self} is a node of a cluster: {how}")));
+                match self.primaries(&mut connection).await {
+                    Ok(..=1) => {}
+                    Ok(_) => {
+                        return Err(Error::new(ErrorKind::Config, format!("{self} is a node of a cluster: {how}")));
+                    }
+                    Err(error) if failure::code(&error) == "NOPERM" => {
+                        let text = format!(
+                            "{self} is a node of a cluster, and does not let this user ask for its slots: {how}, and the user \
+                             the right +cluster|slots"
+                        );
+                        return Err(Error::new(ErrorKind::Denied, text));
+                    }
+                    // Whatever it is, it doesn't know of slots.
+                    Err(_) => {}
+                }
             }
             (_, Some("sentinel")) => {
                 let how = "give redis-sentinel://host:port/name, with the name that it has for the primary";
@@ -200,12 +214,12 @@ impl Target {
         }
     }
 
-    /// How many nodes of its cluster take writes; 0 where that isn't told.
-    async fn primaries(&self, connection: &mut MultiplexedConnection) -> usize {
+    /// How many nodes of its cluster take writes.
+    async fn primaries(&self, connection: &mut MultiplexedConnection) -> Result<usize, RedisError> {
         let mut command = redis::cmd("CLUSTER");
         command.arg("SLOTS");
-        let answer = connection.send_packed_command(&command).await;
-        answer.map_or(0, |answer| cluster::primaries(&answer))
+        let answer = connection.send_packed_command(&command).await.and_then(Value::extract_error)?;
+        Ok(cluster::primaries(&answer))
     }
 
     fn probe_failure(&self, error: &RedisError) -> Error {
@@ -241,6 +255,11 @@ impl Target {
         let text = cause(error);
         let code = failure::code(error);
         let advice = advice::on_answer(&text);
+        if code == "NOAUTH" && matches!(self.way, Way::Followed(_)) {
+            let how = "give that of the servers as in redis-sentinel://user:password@host/name, and that of the Sentinels by \
+                       ?sentinel_user=..&sentinel_password=..";
+            return Error::new(ErrorKind::Denied, format!("a password is wanted behind {self}: {how}"));
+        }
         if code == "NOAUTH" {
             let how = "give one in the URL, redis://user:password@host:port/db";
             return Error::new(ErrorKind::Denied, format!("{self} wants a password: {how}"));
@@ -351,10 +370,11 @@ async fn primary(sentinels: &Sentinels) -> Result<Client, RedisError> {
     Err(told.unwrap_or_else(|| (RedisKind::InvalidClientConfig, "no Sentinel is named").into()))
 }
 
-/// Which of several errors says the most: one of the primary rather than one of a Sentinel's.
+/// Which of several errors says the most: what was refused in words rather than what was silent.
 fn weight(error: &RedisError) -> u8 {
     match error.kind() {
         RedisKind::AuthenticationFailed => 3,
+        _ if error.code().is_some() => 3,
         RedisKind::MasterNameNotFoundBySentinel => 2,
         // It is no Sentinel that was asked.
         RedisKind::InvalidClientConfig | RedisKind::Parse | RedisKind::UnexpectedReturnType => 0,

@@ -23,9 +23,11 @@ const ASKED_MAX: usize = 9;
 const SEEDS_ASKED: usize = 3;
 /// How much longer than the first answer those of the others are waited for: a node that was cut off answers what was once true.
 const GATHER: Duration = Duration::from_millis(300);
-/// So long the cluster isn't asked again: a failover takes longer than that.
+/// So long the cluster isn't asked again, and twice as long each time that it says nothing new: a failover takes longer than that.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long somebody else's asking is waited for. What renews leases waits here too, and who asks may be on a runtime that a handler blocks.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// How long somebody else's asking is waited for. What renews leases waits here too, and who asks may be on a runtime that a handler
+/// blocks, or not be polled any more: then the one who waited asks too.
 const OTHERS: Duration = Duration::from_millis(500);
 
 /// What is known of a cluster.
@@ -41,7 +43,8 @@ pub(super) struct Topology {
     doubted: Lock<HashSet<Option<Node>>>,
     /// Whether there are any.
     is_doubtful: AtomicBool,
-    asked: Mutex<Option<Instant>>,
+    /// When it was last asked, and how long it isn't asked again.
+    asked: Mutex<Option<(Instant, Duration)>>,
 }
 
 impl Topology {
@@ -141,34 +144,36 @@ impl Topology {
             return Ok(());
         }
         // One at a time, in the order in which they came: whoever waited here finds it done.
-        let Ok(mut asked) = tokio::time::timeout(OTHERS, self.asked.lock()).await else { return Ok(()) };
-        let is_early = asked.is_some_and(|at| at.elapsed() < PAUSE);
-        if is_early || !self.is_doubted(node) {
+        let mut asked = tokio::time::timeout(OTHERS, self.asked.lock()).await.ok();
+        let last = asked.as_deref().copied().flatten();
+        if last.is_some_and(|(at, pause)| at.elapsed() < pause) || !self.is_doubted(node) {
             return Ok(());
         }
         // What comes to be doubted while they are asked stays so.
         let before = self.doubted.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let found = self.ask().await;
-        *asked = Some(Instant::now());
-        match found {
-            Ok(found) => {
-                self.settle(found, &before);
-                Ok(())
-            }
+        let is_new = match found {
+            Ok(found) => self.settle(found, &before),
             // What was known may still be true of the nodes that can be reached.
-            Err(error) if self.slots.borrow().primaries().is_empty() => Err(error),
+            Err(error) if self.slots.borrow().primaries().is_empty() => return Err(error),
             Err(error) => {
                 tracing::debug!(cluster = %self, %error, "no node says which has what");
-                Ok(())
+                false
             }
+        };
+        let pause = last.filter(|_| !is_new).map_or(PAUSE, |(_, pause)| (pause * 2).min(PAUSE_MAX));
+        if let Some(asked) = &mut asked {
+            **asked = Some((Instant::now(), pause));
         }
+        Ok(())
     }
 
-    /// The nodes were asked: this is so, and of these is no more doubt.
-    fn settle(&self, mut found: Slots, doubted_before: &HashSet<Option<Node>>) {
-        let known = found.nodes();
-        self.slots.send_if_modified(|slots| {
+    /// The nodes were asked: this is so, and of these is no more doubt. Whether it is news.
+    fn settle(&self, mut found: Slots, doubted_before: &HashSet<Option<Node>>) -> bool {
+        let mut known = Vec::new();
+        let is_new = self.slots.send_if_modified(|slots| {
             found.keep_young(slots);
+            known = found.nodes();
             let is_new = *slots != found;
             *slots = found;
             is_new
@@ -180,6 +185,7 @@ impl Topology {
         let mut doubted = self.doubted.lock().unwrap_or_else(PoisonError::into_inner);
         doubted.retain(|node| !doubted_before.contains(node));
         self.is_doubtful.store(!doubted.is_empty(), Ordering::Relaxed);
+        is_new
     }
 
     /// All that the nodes know, asked now unless that was done just before.
