@@ -21,6 +21,11 @@ pub const ERROR_CAUSES_MAX: usize = 32;
 /// The latest due time, in ms since 1970: the end of the year 9999. A Redis score holds it exactly.
 pub const DUE_MAX_MS: u64 = 253_402_300_799_999;
 
+/// How many connections commands may share.
+pub const CONNECTIONS_MAX: u32 = 1000;
+/// How long connecting, or an answer, may be waited for at the longest: who waits longer is as good as stuck.
+pub const CALL_TIMEOUT_MAX: Duration = Duration::from_secs(5 * 60);
+
 /// How many jobs one send call carries; more are split into several.
 pub const SEND_BATCH_MAX: usize = 200;
 /// How many bytes one send call carries, so that a batch of large jobs can't exceed the response timeout.

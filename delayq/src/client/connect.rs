@@ -62,19 +62,20 @@ impl Default for ClientBuilder {
 }
 
 impl ClientBuilder {
-    /// How many connections commands share; 2 unless said otherwise. Each carries any number of commands at once.
+    /// How many connections commands share; 2 unless said otherwise, at most 1,000. Each carries any number of commands at once. In a
+    /// cluster they are so many to each node.
     pub fn pool_size(mut self, connections: u32) -> Self {
         self.settings.pool_size = connections;
         self
     }
 
-    /// How long connecting may take, name lookup, TLS and login included; 3 s unless said otherwise.
+    /// How long connecting may take, name lookup, TLS and login included; 3 s unless said otherwise, at most 5 minutes.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.settings.connect_timeout = timeout;
         self
     }
 
-    /// How long the store may take to answer; 3 s unless said otherwise.
+    /// How long the store may take to answer; 3 s unless said otherwise, at most 5 minutes.
     pub fn response_timeout(mut self, timeout: Duration) -> Self {
         self.settings.response_timeout = timeout;
         self

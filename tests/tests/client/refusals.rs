@@ -162,6 +162,9 @@ async fn settings_out_of_range_are_refused_without_connecting() {
         ("pool size", Client::builder().pool_size(0)),
         ("connect timeout", Client::builder().connect_timeout(Duration::ZERO)),
         ("response timeout", Client::builder().response_timeout(Duration::ZERO)),
+        ("pool size", Client::builder().pool_size(1001)),
+        ("connect timeout", Client::builder().connect_timeout(Duration::from_secs(301))),
+        ("response timeout", Client::builder().response_timeout(Duration::MAX)),
     ] {
         let refused = builder.connect(&url).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Config, "{what}: {refused:?}");

@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use super::address::{Address, Place, Sentinels};
 use super::{advice, cluster, eviction, failure};
 use crate::error::{Error, ErrorKind};
+use crate::limits::{CALL_TIMEOUT_MAX, CONNECTIONS_MAX};
 
 /// The oldest server that has every command the scripts use (SMISMEMBER, ZMSCORE).
 const OLDEST: (u32, u32) = (6, 2);
@@ -47,10 +48,17 @@ impl Default for Settings {
 impl Settings {
     /// What can't be used is refused here, once for all that is connected with it.
     pub(super) fn check(&self) -> Result<(), Error> {
-        if self.pool_size == 0 || self.connect_timeout.is_zero() || self.response_timeout.is_zero() {
+        let is_timeout = |timeout: Duration| !timeout.is_zero() && timeout <= CALL_TIMEOUT_MAX;
+        if !(1..=CONNECTIONS_MAX).contains(&self.pool_size)
+            || !is_timeout(self.connect_timeout)
+            || !is_timeout(self.response_timeout)
+        {
             return Err(Error::new(
                 ErrorKind::Config,
-                "pool size, connect timeout and response timeout must be above zero",
+                format!(
+                    "the pool size must be 1 to {CONNECTIONS_MAX}, connect timeout and response timeout above zero and at most \
+                     {CALL_TIMEOUT_MAX:?}"
+                ),
             ));
         }
         Ok(())
