@@ -21,6 +21,9 @@ const PAUSE_MAX: Duration = Duration::from_millis(500);
 
 /// How many calls of a queue may be under way: the store works on one while the other is on its way.
 pub(super) const CALLS_MAX: usize = 2;
+/// So long a queue's task is kept without a send, once there are more than so many.
+const IDLE: Duration = Duration::from_secs(60);
+const KEPT: usize = 64;
 /// How many jobs make a second call worth its cost; fewer wait for the first to be answered, and for company.
 const WORTH_A_CALL: usize = 16;
 
@@ -45,15 +48,48 @@ impl Parcel {
     }
 }
 
+/// A queue's task, which ends once it has no sender any more, and when it was last given something.
+struct Task {
+    parcels: mpsc::Sender<Parcel>,
+    used: Instant,
+}
+
+/// The tasks by queue.
+struct Tasks {
+    by_queue: HashMap<String, Task>,
+    /// With so many, idle ones are looked for: an application may name queues without end.
+    crowd: usize,
+}
+
+impl Tasks {
+    fn new() -> Tasks {
+        Tasks { by_queue: HashMap::new(), crowd: KEPT }
+    }
+
+    fn find(&mut self, queue: &str, now: Instant) -> Option<mpsc::Sender<Parcel>> {
+        let task = self.by_queue.get_mut(queue).filter(|task| !task.parcels.is_closed())?;
+        task.used = now;
+        Some(task.parcels.clone())
+    }
+
+    fn insert(&mut self, queue: &str, parcels: mpsc::Sender<Parcel>, now: Instant) {
+        if self.by_queue.len() >= self.crowd {
+            self.by_queue.retain(|_, task| !task.parcels.is_closed() && now.duration_since(task.used) < IDLE);
+            self.crowd = KEPT.max(2 * self.by_queue.len());
+        }
+        self.by_queue.insert(queue.to_owned(), Task { parcels, used: now });
+    }
+}
+
 /// The flushing tasks of a client, by queue.
 pub(super) struct Flushers {
     store: Store,
-    by_queue: Mutex<HashMap<String, mpsc::Sender<Parcel>>>,
+    tasks: Mutex<Tasks>,
 }
 
 impl Flushers {
     pub(super) fn new(store: Store) -> Flushers {
-        Flushers { store, by_queue: Mutex::new(HashMap::new()) }
+        Flushers { store, tasks: Mutex::new(Tasks::new()) }
     }
 
     /// Sends jobs, at most one call's worth, and answers for each of them.
@@ -87,19 +123,19 @@ impl Flushers {
     /// The queues that something was sent to.
     #[cfg(feature = "testing")]
     pub(super) fn queues(&self) -> Vec<String> {
-        let by_queue = self.by_queue.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut queues: Vec<String> = by_queue.keys().cloned().collect();
+        let tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queues: Vec<String> = tasks.by_queue.keys().cloned().collect();
         queues.sort_unstable();
         queues
     }
 
     fn task(&self, shard: &Shard) -> mpsc::Sender<Parcel> {
-        let mut by_queue = self.by_queue.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(task) = by_queue.get(shard.queue()).filter(|task| !task.is_closed()) {
-            return task.clone();
+        let (mut tasks, now) = (self.tasks.lock().unwrap_or_else(PoisonError::into_inner), Instant::now());
+        if let Some(task) = tasks.find(shard.queue(), now) {
+            return task;
         }
         let (task, parcels) = mpsc::channel(SEND_BACKLOG_MAX);
-        by_queue.insert(shard.queue().to_owned(), task.clone());
+        tasks.insert(shard.queue(), task.clone(), now);
         let (store, shard) = (self.store.clone(), shard.clone());
         tokio::spawn(Flusher { store, shard, parcels, batch: Vec::new(), left_over: None, listed: false }.run());
         task
@@ -285,4 +321,35 @@ pub(super) fn parcels(jobs: Vec<NewJob>) -> Vec<Vec<NewJob>> {
         parcels.push(parcel);
     }
     parcels
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_of_queues_without_sends_end_once_there_are_many() {
+        let (mut tasks, start) = (Tasks::new(), Instant::now());
+        let (mut ends, mut added) = (Vec::new(), 0);
+        let mut add = |tasks: &mut Tasks, count: usize, now: Instant| {
+            for _ in 0..count {
+                let (task, end) = mpsc::channel(1);
+                tasks.insert(&format!("q{added}"), task, now);
+                ends.push(end);
+                added += 1;
+            }
+            // A task ends when its queue is empty and nobody can send to it any more.
+            let is_over = |end: &mut mpsc::Receiver<Parcel>| {
+                matches!(end.try_recv(), Err(mpsc::error::TryRecvError::Disconnected))
+            };
+            ends.iter_mut().map(is_over).filter(|over| *over).count()
+        };
+        assert_eq!(add(&mut tasks, KEPT, start), 0);
+        assert_eq!(add(&mut tasks, KEPT, start + IDLE / 2), 0, "they were used just now");
+        let kept = tasks.find("q0", start + IDLE).is_some();
+        assert!(kept && tasks.by_queue.len() == 2 * KEPT);
+        let ended = add(&mut tasks, 1, start + IDLE);
+        assert_eq!(ended, KEPT - 1, "all but the one that was used again");
+        assert!(tasks.find("q0", start + IDLE).is_some() && tasks.find("q1", start + IDLE).is_none());
+    }
 }
