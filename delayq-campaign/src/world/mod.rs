@@ -119,6 +119,8 @@ pub(crate) struct World {
     /// How often the fault was fired before, and with which of its kinds it begins.
     pub(crate) turn: u64,
     pub(crate) spin: u64,
+    /// The campaign's own seed: they follow each other, so that what goes by it is shared among them evenly.
+    pub(crate) round: u64,
     /// How many single calls were struck at.
     pub(crate) strikes: u64,
     folder: PathBuf,
@@ -164,6 +166,7 @@ impl World {
             time,
             is_smoke,
             turn: 0,
+            round: 0,
             strikes: 0,
             spin: Dice::part(seed, 1).roll() % 1024,
             folder: folder.to_owned(),
