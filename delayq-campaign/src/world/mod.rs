@@ -159,6 +159,12 @@ impl World {
         let servers = Servers::start(&setup, folder, seed).await?;
         let probed = open_store(setup.engine, &servers.direct_url()).await?;
         let probe = stalls::Probe::start(probed, servers.probed(), &history)?;
+        // What a changed script leaves behind may never end.
+        let patience = Duration::from_secs(match (setup.mutant, is_smoke) {
+            (Some(_), true) => 20,
+            (None, true) => 40,
+            (_, false) => 120,
+        });
         let mut world = World {
             _probe: probe,
             dice: Dice::new(seed),
@@ -179,7 +185,7 @@ impl World {
             born: 0,
             deaths_planned: false,
             respawn: false,
-            patience: Duration::from_secs(if is_smoke { 40 } else { 120 }),
+            patience,
             first_mode: Mode::Pass,
             sampled: Instant::now(),
             sent: 0,

@@ -64,6 +64,12 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         under: "kill-after-claim",
     },
     Mutant {
+        name: "claim-keeps-due",
+        about: "what is claimed stays in its due set",
+        changes: &[("    if l[2] > 0 then call('ZREMRANGEBYRANK', l[1], 0, l[2] - 1) end\n", "")],
+        under: "script-flush",
+    },
+    Mutant {
         name: "no-dedupe",
         about: "a send that is repeated makes a second job",
         changes: &[
