@@ -53,6 +53,11 @@ fn a_send_that_makes_a_second_job() {
 }
 
 #[test]
+fn a_renewal_that_needs_memory() {
+    assert!(caught("beat-needs-memory").contains(&'D'));
+}
+
+#[test]
 fn a_burial_without_a_letter() {
     assert!(caught("bury-forgets-letter").contains(&'Q'));
 }

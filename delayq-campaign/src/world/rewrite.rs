@@ -79,6 +79,16 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         under: "lost-enqueue-reply",
     },
     Mutant {
+        name: "beat-needs-memory",
+        about: "a renewal is refused while memory is full",
+        changes: &[(
+            "call('ZREM', K.sessions, '') -- removes nothing: at maxmemory old work must get through (rule t)\n\
+             call('ZADD', K.sessions, 'XX', num(now + lease_ms), session)",
+            "call('ZADD', K.sessions, 'XX', num(now + lease_ms), session)",
+        )],
+        under: "full-memory",
+    },
+    Mutant {
         name: "bury-forgets-letter",
         about: "a buried job is not put among the dead",
         changes: &[(
