@@ -114,6 +114,7 @@ async fn in_folder(fault: &Fault, plan: &Plan, folder: &Path) -> Result<(Vec<Eve
     let seed = Dice::part(plan.seed, fault.number.into()).roll();
     say(fault, plan.seed, "starting servers and processes");
     let mut world = World::start(setup, seed, plan.time, plan.is_smoke, folder).await?;
+    world.round = plan.seed;
     let outcome = torment(fault, plan.seed, &mut world).await;
     if let Err(error) = &outcome {
         // What was found until then counts; that the run is not whole, the missing end says.

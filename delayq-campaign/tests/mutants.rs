@@ -42,8 +42,19 @@ fn a_claim_that_does_not_look_at_the_clock() {
 }
 
 #[test]
+fn a_claim_that_leaves_its_jobs_due() {
+    let broken = caught("claim-keeps-due");
+    assert!(['A', 'C', 'D'].iter().all(|letter| broken.contains(letter)), "{broken:?}");
+}
+
+#[test]
 fn a_send_that_makes_a_second_job() {
     assert!(caught("no-dedupe").iter().any(|letter| "CD".contains(*letter)));
+}
+
+#[test]
+fn a_renewal_that_needs_memory() {
+    assert!(caught("beat-needs-memory").contains(&'D'));
 }
 
 #[test]

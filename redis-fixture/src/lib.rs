@@ -4,6 +4,7 @@ pub mod cluster;
 pub mod proxy;
 mod reply;
 pub mod sentinel;
+mod talk;
 
 use std::fmt;
 use std::io::{self, Read, Write};

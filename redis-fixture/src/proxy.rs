@@ -11,6 +11,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
+use crate::talk::{Cut, Talk};
+
 /// What becomes of bytes on their way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
@@ -54,7 +56,8 @@ pub enum Blow {
         /// What becomes of the connection.
         end: End,
     },
-    /// All of its reply gets lost but these first bytes: it is carried out.
+    /// All of its reply gets lost but these first bytes: it is carried out. A reply with fewer bytes goes by unharmed and does
+    /// not count: then the reply to the next such request is struck.
     Reply {
         /// Bytes that still arrive.
         keep: usize,
@@ -100,8 +103,8 @@ struct Shared {
 struct Line {
     /// Nothing passes any more, whatever the mode becomes.
     dead: AtomicBool,
-    /// How many bytes of replies still pass, and what comes then.
-    replies_left: Mutex<Option<(usize, End)>>,
+    /// Which bytes answer which request, and which reply is cut.
+    talk: Mutex<Talk>,
     /// By how many ms the next reply comes later.
     next_late_ms: AtomicU64,
 }
@@ -253,15 +256,21 @@ impl Shared {
         std::future::pending::<()>().await;
     }
 
-    fn strikes(&self, request: &[u8]) -> Option<Blow> {
+    /// What befalls one of these requests, and a place in it.
+    fn strikes(&self, requests: &[u8]) -> Option<(usize, Blow)> {
         let mut held = lock(&self.strike);
-        let strike = held.as_mut()?;
-        let hit = |needle: &Vec<u8>| request.windows(needle.len()).any(|window| window == needle);
-        if strike.times == 0 || !strike.needles.iter().any(hit) {
-            return None;
-        }
+        let strike = held.as_mut().filter(|strike| strike.times > 0)?;
+        let place = |needle: &Vec<u8>| requests.windows(needle.len()).position(|window| window == needle);
+        let place = strike.needles.iter().filter_map(place).min()?;
         strike.times -= 1;
-        Some(strike.blow)
+        Some((place, strike.blow))
+    }
+
+    /// A reply was too short to be cut there: another one is, unless something else is to be struck by now.
+    fn spared(&self, Cut { keep, end }: Cut) {
+        if let Some(strike) = lock(&self.strike).as_mut().filter(|strike| strike.blow == Blow::Reply { keep, end }) {
+            strike.times = strike.times.saturating_add(1);
+        }
     }
 }
 
@@ -272,8 +281,9 @@ async fn requests(shared: &Shared, line: &Line, mut from: OwnedReadHalf, mut to:
         if !shared.passes(line).await {
             continue;
         }
+        let mut cut = None;
         match shared.strikes(&buffer[..read]) {
-            Some(Blow::Request { keep, end }) => {
+            Some((_, Blow::Request { keep, end })) => {
                 let _ = to.write_all(&buffer[..keep.min(read)]).await;
                 shared.struck.fetch_add(1, Ordering::SeqCst);
                 match end {
@@ -285,13 +295,15 @@ async fn requests(shared: &Shared, line: &Line, mut from: OwnedReadHalf, mut to:
                     }
                 }
             }
-            Some(Blow::Reply { keep, end }) => *lock(&line.replies_left) = Some((keep, end)),
-            Some(Blow::Late(ms)) => {
+            Some((place, Blow::Reply { keep, end })) => cut = Some((place, Cut { keep, end })),
+            Some((_, Blow::Late(ms))) => {
                 line.next_late_ms.store(ms, Ordering::SeqCst);
                 shared.struck.fetch_add(1, Ordering::SeqCst);
             }
             None => {}
         }
+        // Before it goes on its way: its reply must not come first.
+        lock(&line.talk).asks(&buffer[..read], cut);
         if to.write_all(&buffer[..read]).await.is_err() {
             return;
         }
@@ -309,15 +321,14 @@ async fn replies(shared: &Shared, line: &Line, mut from: OwnedReadHalf, mut to: 
         if late_ms > 0 {
             tokio::time::sleep(Duration::from_millis(late_ms)).await;
         }
-        let left = *lock(&line.replies_left);
-        let kept = left.map_or(read, |(left, _)| left.min(read));
-        if write(shared, &mut to, &buffer[..kept]).await.is_err() {
+        let passing = lock(&line.talk).answers(&buffer[..read]);
+        if let Some(cut) = passing.spared {
+            shared.spared(cut);
+        }
+        if write(shared, &mut to, &buffer[..passing.kept]).await.is_err() {
             return;
         }
-        let Some((left, end)) = left else { continue };
-        *lock(&line.replies_left) = Some((left - kept, end));
-        // The whole answer may be shorter than what was to be kept of it: then it passes unharmed.
-        if kept == left {
+        if let Some(end) = passing.end {
             shared.struck.fetch_add(1, Ordering::SeqCst);
             match end {
                 End::Close => return,

@@ -8,6 +8,8 @@ use delayq::{BoxError, Client, ErrorKind};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
+use super::failover::bearable;
+use super::replication::{handed_over, pair};
 use super::{Fault, Seen, built};
 use crate::dice::Dice;
 use crate::history::{Ending, What, When, checksum, now_us, wall_us};
@@ -25,7 +27,13 @@ pub(super) fn faults() -> Vec<Fault> {
         built!(57 "foreign-garbage" Data REDIS, garbage, "a foreign writer's garbage in the keys, and real records changed by chance: put aside, neighbours run"),
         built!(58 "large-integers" Data BOTH, large_integers, "integers above 2^53 come as they were sent"),
         built!(59 "impossible-due" Data BOTH, impossible_due, "negative and overflowing due times"),
-        built!(60 "races" Data BOTH, races, "cancel, redrive and pause race with claims"),
+        built!(60 "races" Data BOTH, races, "cancel, redrive and pause race with claims, and on servers with a planned failover: nothing is lost, nothing runs twice", |setup| {
+            if setup.engine == EngineKind::Redis {
+                pair(setup);
+                // Long enough for a failover: then whatever runs twice was doubled by it.
+                setup.lease_ms = 3000;
+            }
+        }),
     ]
 }
 
@@ -384,8 +392,10 @@ async fn races(world: &mut World) -> Result<Seen, BoxError> {
             for _ in 0..40 {
                 // A worker may have it before its answer is here.
                 let asked = now_us();
-                if dead.redrive(id.into()).await.is_ok() {
-                    journal.tell_at(asked, What::Redriven { id });
+                match dead.redrive(id.into()).await {
+                    Err(error) if !error.is_unknown() => {}
+                    // Without an answer it may have been done too.
+                    _ => journal.tell_at(asked, What::Redriven { id }),
                 }
                 tokio::time::sleep(Duration::from_millis(25)).await;
             }
@@ -393,15 +403,15 @@ async fn races(world: &mut World) -> Result<Seen, BoxError> {
     }
     // The queue stops and goes on meanwhile. Nobody is disturbed by that; it only makes jobs late.
     world.disturbed(Some("queue"), "it is paused now and then");
-    let mut paused = 0;
-    for _ in 0..8 {
-        paused += u64::from(client.pause(QUEUE).await?);
-        let pause = world.dice.between(0, 120);
-        world.rest_ms(pause).await?;
-        client.resume(QUEUE).await?;
-        let pause = world.dice.between(0, 200);
-        world.rest_ms(pause).await?;
+    let pauses = tokio::spawn(pauses(client.clone(), Dice::new(world.dice.roll())));
+    let failover = match world.setup.engine {
+        EngineKind::Redis => Some(failover_amid(world).await?),
+        EngineKind::Embedded => None,
+    };
+    while !pauses.is_finished() {
+        world.rest_ms(10).await?;
     }
+    let paused = pauses.await??;
     while let Some(ended) = hands.join_next().await {
         ended?;
     }
@@ -414,6 +424,35 @@ async fn races(world: &mut World) -> Result<Seen, BoxError> {
     };
     let redriven = world.events.iter().filter(|event| matches!(event.what, What::Redriven { .. })).count();
     let (cancelled, running) = (count("cancelled"), count("running"));
-    let by = format!("{paused} pauses, {cancelled} cancels in time, {running} of running jobs, {redriven} redrives");
-    Ok(Seen::when(paused > 0 && cancelled + running > 0 && redriven > 0, by))
+    let raced = format!("{paused} pauses, {cancelled} cancels in time, {running} of running jobs, {redriven} redrives");
+    let by = failover.iter().fold(raced, |raced, failover| format!("{raced}; {}", failover.by));
+    let promoted = failover.is_none_or(|failover| failover.fired);
+    Ok(Seen::when(paused > 0 && cancelled + running > 0 && redriven > 0 && promoted, by))
+}
+
+/// Stops the queue and lets it go on, again and again; how often it was stopped. A client asks again by itself while the servers
+/// change places.
+async fn pauses(client: Client, mut dice: Dice) -> Result<u64, delayq::Error> {
+    let mut paused = 0;
+    for _ in 0..8 {
+        paused += u64::from(client.pause(QUEUE).await?);
+        tokio::time::sleep(Duration::from_millis(dice.between(0, 120))).await;
+        client.resume(QUEUE).await?;
+        tokio::time::sleep(Duration::from_millis(dice.between(0, 200))).await;
+    }
+    Ok(paused)
+}
+
+/// A planned failover in the middle of all that. It excuses no further run, unless it takes so long that it may cost a lease.
+async fn failover_amid(world: &mut World) -> Result<Seen, BoxError> {
+    let pause = world.dice.between(50, 500);
+    world.rest_ms(pause).await?;
+    let began = now_us();
+    let seen = handed_over(world).await?;
+    let took = now_us() - began;
+    if took > bearable(world) {
+        world.was_disturbed(began, "the failover took longer than a worker can do without the store");
+    }
+    world.servers.in_sync(Duration::from_secs(15)).await?;
+    Ok(Seen::when(seen.fired, format!("{}, {} ms in all", seen.by, took / 1000)))
 }

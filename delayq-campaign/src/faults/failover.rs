@@ -38,7 +38,7 @@ fn cluster(setup: &mut Setup) {
 }
 
 /// How long nobody can reach the queue before it may cost a worker its lease, µs. Up to then nothing excuses a further run.
-fn bearable(world: &World) -> u64 {
+pub(super) fn bearable(world: &World) -> u64 {
     world.setup.lease_ms * 1000 / 2
 }
 

@@ -73,36 +73,65 @@ async fn slow(world: &mut World) -> Result<Seen, BoxError> {
     Ok(Seen::when(pieces > 0, format!("{pieces} pieces were delayed by 70 to 130 ms, in {ms} ms")))
 }
 
-/// Who sends a script, and how many bytes a usual answer to it has.
+/// Who sends a script, and how many bytes at most pass of an answer to it. To one send and one settle that is the whole answer;
+/// a claim's has the records in it, and nearly all are shorter: then a job comes along that makes it long enough.
 const ANSWERS: [(&str, Kind, u64); 3] =
-    [("enqueue", Kind::Producer, 18), ("claim", Kind::Worker, 90), ("settle", Kind::Worker, 20)];
+    [("enqueue", Kind::Producer, 16), ("claim", Kind::Worker, 599), ("settle", Kind::Worker, 19)];
+/// How many places in the answers to one script are cut in a turn. Where there are more, seeds that follow each other share them.
+const CUTS: u64 = 75;
+/// How much longer than what pads a job the answer to its claim is at least, bytes.
+const UNPADDED: u64 = 200;
+/// How often such a job is sent until its claim was struck.
+const FEED: Duration = Duration::from_millis(60);
 
 async fn reset_at_each_byte(world: &mut World) -> Result<Seen, BoxError> {
-    let mut hits = 0;
     // Nobody is disturbed, nothing may run twice; but while claim after claim is struck, jobs may wait.
     world.disturbed(Some("claims"), "their replies are cut");
+    let (mut told, mut each_was_hit) = (Vec::new(), true);
     for (script, kind, bytes) in ANSWERS {
-        let positions: Vec<u64> = match world.is_smoke {
+        let share = (bytes + 1).div_ceil(CUTS);
+        let nth = (world.round + world.turn) % share;
+        let places: Vec<u64> = match world.is_smoke {
             true => (0..5).map(|_| world.dice.between(0, bytes)).collect(),
-            false => (0..=bytes).collect(),
+            false => (0..=bytes).filter(|place| place % share == nth).collect(),
         };
-        for at in positions {
-            hits += strike_once(world, script, kind, Blow::Reply { keep: at as usize, end: End::Reset }, 900).await?;
+        let (mut hits, mut furthest) = (0, 0);
+        for keep in &places {
+            let hit = cut_once(world, (script, kind), *keep, End::Reset, 900).await?;
+            hits += hit;
+            furthest = furthest.max(hit * keep);
         }
         // And one that never arrives.
-        hits += strike_once(world, script, kind, Blow::Request { keep: 0, end: End::Reset }, 900).await?;
+        strike_once(world, script, kind, Blow::Request { keep: 0, end: End::Reset }, None, 900).await?;
+        told.push(format!("{hits} of {} to {script}, up to byte {furthest}", places.len()));
+        each_was_hit &= hits > 0;
     }
     world.calm(Some("claims"));
-    Ok(Seen::when(hits > 0, format!("{hits} replies were cut by a reset")))
+    Ok(Seen::when(each_was_hit, format!("replies were cut by a reset: {}", told.join("; "))))
+}
+
+/// Cuts an answer to a script that is long enough for it; 1 if one came within the patience.
+async fn cut_once(
+    world: &mut World,
+    (script, kind): (&str, Kind),
+    keep: u64,
+    end: End,
+    patience_ms: u64,
+) -> Result<u64, BoxError> {
+    let mut job = Task::new(0, Plan::Well);
+    job.pad = "x".repeat(keep.saturating_sub(UNPADDED) as usize);
+    let job = (script == "claim").then_some(&job);
+    strike_once(world, script, kind, Blow::Reply { keep: keep as usize, end }, job, patience_ms).await
 }
 
 /// Strikes the next call of a script by one process of a kind, each in its turn, so that the others can go on with the work;
-/// 1 if one came within the patience.
+/// 1 if one came within the patience. Until then this job is sent again and again.
 async fn strike_once(
     world: &mut World,
     script: &str,
     kind: Kind,
     blow: Blow,
+    job: Option<&Task>,
     patience_ms: u64,
 ) -> Result<u64, BoxError> {
     let digests = digests(&[script]);
@@ -115,7 +144,12 @@ async fn strike_once(
         proxy.strike(blow, &needles, 1);
     }
     let until = Instant::now() + Duration::from_millis(patience_ms);
+    let mut next = Instant::now();
     while struck(world, kind) == before && Instant::now() < until {
+        if let Some(job) = job.filter(|_| next <= Instant::now()) {
+            next = Instant::now() + FEED;
+            world.send(job.clone(), 0).await?;
+        }
         world.rest_ms(5).await?;
     }
     each(world, kind, Proxy::spare);
@@ -159,8 +193,8 @@ async fn half_open(world: &mut World) -> Result<Seen, BoxError> {
 async fn truncated(world: &mut World) -> Result<Seen, BoxError> {
     let mut hits = 0;
     for (script, kind, bytes) in ANSWERS {
-        let at = world.dice.between(1, bytes - 1) as usize;
-        hits += strike_once(world, script, kind, Blow::Reply { keep: at, end: End::Silence }, 1500).await?;
+        let keep = world.dice.between(1, bytes - 1);
+        hits += cut_once(world, (script, kind), keep, End::Silence, 1500).await?;
     }
     world.rest_ms(2500).await?;
     Ok(Seen::when(hits > 0, format!("{hits} replies ended in the middle")))

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use delayq::engine::embedded::Stored;
 use delayq::store::ops::{NewJob, Options};
+use delayq::store::{SessionId, Shard, Store};
 use delayq::{BoxError, ErrorKind, Level, Worker};
 use rustix::process::Signal;
 use uuid::Uuid;
@@ -60,6 +61,7 @@ async fn script_flush(world: &mut World) -> Result<Seen, BoxError> {
 }
 
 async fn full_memory(world: &mut World) -> Result<Seen, BoxError> {
+    let (store, shard) = world.store().await?;
     let mut waiting = Vec::new();
     for _ in 0..30 {
         waiting.push(world.send(Task::new(0, Plan::Well), 900).await?);
@@ -68,6 +70,7 @@ async fn full_memory(world: &mut World) -> Result<Seen, BoxError> {
     let limit = (used / 2).to_string();
     world.servers.command(&["CONFIG", "SET", "maxmemory", &limit])?;
     let from = world.mark();
+    let before = leases(&store, &shard).await?;
     let mut refused = 0;
     for _ in 0..10 {
         let answer = world.send_as(Task::new(0, Plan::Well), &Order::after(0, Plan::Well.ending())).await?;
@@ -86,8 +89,26 @@ async fn full_memory(world: &mut World) -> Result<Seen, BoxError> {
     world.rest_ms(700).await?;
     let left = world.client().await?.stats(QUEUE).await?.running;
     world.demand('T', left < 30, format!("what was run is settled while memory is full: {left} still run"));
+    let until = Instant::now() + Duration::from_millis(2 * world.setup.lease_ms);
+    let mut renewed = 0;
+    while renewed < before.len() && Instant::now() < until {
+        world.rest_ms(50).await?;
+        let now = leases(&store, &shard).await?;
+        renewed = before.iter().filter(|(id, end)| now.get(*id).is_some_and(|later| later > *end)).count();
+    }
+    world.demand(
+        'D',
+        renewed > 0 && renewed == before.len(),
+        format!("leases are renewed while memory is full: {renewed} of {}", before.len()),
+    );
     world.servers.command(&["CONFIG", "SET", "maxmemory", "0"])?;
     Ok(Seen::when(refused > 0, format!("{refused} sends were refused as Full")))
+}
+
+/// The sessions, and when their leases end.
+async fn leases(store: &Store, shard: &Shard) -> Result<BTreeMap<SessionId, u64>, BoxError> {
+    let sessions = store.sessions(shard).await?;
+    Ok(sessions.iter().filter(|session| session.expires_ms > 0).map(|s| (s.id, s.expires_ms)).collect())
 }
 
 /// Nothing is evicted yet: what would be has to be noticed before.

@@ -69,13 +69,21 @@ async fn demotion(world: &mut World) -> Result<Seen, BoxError> {
     planned(world).await
 }
 
-/// FAILOVER waits until the replica has everything: nothing may be lost.
+/// A planned failover, and a moment for all to come back.
 pub(super) async fn planned(world: &mut World) -> Result<Seen, BoxError> {
     world.disturbed(None, "a planned failover");
+    let seen = handed_over(world).await?;
+    world.rest_ms(1500).await?;
+    world.calm(None);
+    world.servers.in_sync(Duration::from_secs(15)).await?;
+    Ok(seen)
+}
+
+/// FAILOVER waits until the replica has everything: nothing may be lost. Nobody is told that it disturbs.
+pub(super) async fn handed_over(world: &mut World) -> Result<Seen, BoxError> {
     let to = replica(world)?.port().to_string();
     let told = world.servers.command(&["FAILOVER", "TO", "127.0.0.1", &to])?;
     if !told.starts_with("+OK") {
-        world.calm(None);
         return Ok(Seen::when(false, format!("FAILOVER was refused: {}", told.trim())));
     }
     let until = Instant::now() + Duration::from_secs(10);
@@ -89,9 +97,6 @@ pub(super) async fn planned(world: &mut World) -> Result<Seen, BoxError> {
     world.rest_ms(lag).await?;
     let promoted = role_of(replica(world)?) == "master";
     change_places(world);
-    world.rest_ms(1500).await?;
-    world.calm(None);
-    world.servers.in_sync(Duration::from_secs(15)).await?;
     let fired = promoted && refused.starts_with("-READONLY");
     Ok(Seen::when(fired, format!("the primary was demoted: {}; clients were led on {lag} ms later", refused.trim())))
 }

@@ -119,6 +119,8 @@ pub(crate) struct World {
     /// How often the fault was fired before, and with which of its kinds it begins.
     pub(crate) turn: u64,
     pub(crate) spin: u64,
+    /// The campaign's own seed: they follow each other, so that what goes by it is shared among them evenly.
+    pub(crate) round: u64,
     /// How many single calls were struck at.
     pub(crate) strikes: u64,
     folder: PathBuf,
@@ -157,6 +159,12 @@ impl World {
         let servers = Servers::start(&setup, folder, seed).await?;
         let probed = open_store(setup.engine, &servers.direct_url()).await?;
         let probe = stalls::Probe::start(probed, servers.probed(), &history)?;
+        // What a changed script leaves behind may never end.
+        let patience = Duration::from_secs(match (setup.mutant, is_smoke) {
+            (Some(_), true) => 20,
+            (None, true) => 40,
+            (_, false) => 120,
+        });
         let mut world = World {
             _probe: probe,
             dice: Dice::new(seed),
@@ -164,6 +172,7 @@ impl World {
             time,
             is_smoke,
             turn: 0,
+            round: 0,
             strikes: 0,
             spin: Dice::part(seed, 1).roll() % 1024,
             folder: folder.to_owned(),
@@ -176,7 +185,7 @@ impl World {
             born: 0,
             deaths_planned: false,
             respawn: false,
-            patience: Duration::from_secs(if is_smoke { 40 } else { 120 }),
+            patience,
             first_mode: Mode::Pass,
             sampled: Instant::now(),
             sent: 0,

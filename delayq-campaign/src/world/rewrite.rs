@@ -64,6 +64,12 @@ pub(crate) static MUTANTS: &[Mutant] = &[
         under: "kill-after-claim",
     },
     Mutant {
+        name: "claim-keeps-due",
+        about: "what is claimed stays in its due set",
+        changes: &[("    if l[2] > 0 then call('ZREMRANGEBYRANK', l[1], 0, l[2] - 1) end\n", "")],
+        under: "script-flush",
+    },
+    Mutant {
         name: "no-dedupe",
         about: "a send that is repeated makes a second job",
         changes: &[
@@ -71,6 +77,16 @@ pub(crate) static MUTANTS: &[Mutant] = &[
             ("elseif gone or there[j] or fresh[id] then", "elseif gone then"),
         ],
         under: "lost-enqueue-reply",
+    },
+    Mutant {
+        name: "beat-needs-memory",
+        about: "a renewal is refused while memory is full",
+        changes: &[(
+            "call('ZREM', K.sessions, '') -- removes nothing: at maxmemory old work must get through (rule t)\n\
+             call('ZADD', K.sessions, 'XX', num(now + lease_ms), session)",
+            "call('ZADD', K.sessions, 'XX', num(now + lease_ms), session)",
+        )],
+        under: "full-memory",
     },
     Mutant {
         name: "bury-forgets-letter",
