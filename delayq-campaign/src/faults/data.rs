@@ -274,14 +274,20 @@ async fn wrong_type(world: &mut World, redis: &mut ::redis::aio::MultiplexedConn
     let (key, aside) = (shard.key(name), shard.key("aside"));
     world.tell(What::Reported { ids: Vec::new(), how: "corrupt".to_owned() });
     world.disturbed(None, "a key is of the wrong type");
-    let moved: Result<(), _> = ::redis::cmd("RENAME").arg(&key).arg(&aside).query_async(redis).await;
-    let _: () = ::redis::cmd("SET").arg(&key).arg("of no use").query_async(redis).await?;
+    // Each in one step: a job that came in between would be lost by the campaign's own hand.
+    let replace = "if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('RENAME', KEYS[1], KEYS[2]) end \
+                   redis.call('SET', KEYS[1], 'of no use')";
+    let restore = "redis.call('DEL', KEYS[1]) \
+                   if redis.call('EXISTS', KEYS[2]) == 1 then redis.call('RENAME', KEYS[2], KEYS[1]) end";
+    let run = |script: &str| {
+        let mut run = ::redis::cmd("EVAL");
+        run.arg(script).arg(2).arg(&key).arg(&aside);
+        run
+    };
+    let _: () = run(replace).query_async(redis).await?;
     let ms = world.dice.between(200, 900);
     world.rest_ms(ms).await?;
-    let _: i64 = ::redis::cmd("DEL").arg(&key).query_async(redis).await?;
-    if moved.is_ok() {
-        let _: () = ::redis::cmd("RENAME").arg(&aside).arg(&key).query_async(redis).await?;
-    }
+    let _: () = run(restore).query_async(redis).await?;
     world.calm(None);
     Ok(())
 }

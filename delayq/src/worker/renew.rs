@@ -153,7 +153,7 @@ async fn tell_of_life(store: &Store, lease: Duration, renewed: &mut Renewed, ses
 }
 
 /// Settles runs that block their threads past all patience: holding their jobs for ever would be worse (rule f).
-async fn settle_wedged(store: &Store, lane: &Lane, session: &SessionId) {
+async fn settle_wedged(store: &Store, lane: &Arc<Lane>, session: &SessionId) {
     let wedged = lane.runs.take_wedged(Instant::now());
     if wedged.is_empty() {
         return;
