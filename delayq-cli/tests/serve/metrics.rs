@@ -83,7 +83,7 @@ async fn b87_a_real_run_has_each_metric_and_no_id_among_its_labels() {
     let of_worker = of_worker.render();
     for (text, metrics) in [
         (&of_worker, &["delayq_jobs_total", "delayq_job_duration_seconds", "delayq_lateness_seconds"][..]),
-        (&of_worker, &["delayq_redis_command_seconds"]),
+        (&of_worker, &["delayq_redis_command_seconds", "delayq_stuck_runs"]),
         (
             &text,
             &[

@@ -26,6 +26,9 @@ use crate::job::{JobRequest, Outcome};
 /// | `delayq_lateness_seconds` | histogram | queue, job |
 ///
 /// No id becomes a label, and all unknown names are `unknown`. Install the recorder before the worker runs.
+///
+/// The worker itself, whatever its stack, has the gauge `delayq_stuck_runs` by queue: runs that block their threads 5 s past their timeout
+/// and still take a place.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MetricsLayer;
 

@@ -87,6 +87,9 @@ impl Worker {
     }
 
     /// How many jobs run at once, over all queues: 1 to 10,000, 300 unless said otherwise.
+    ///
+    /// A handler that blocks its thread can't be stopped. Five seconds past its timeout its job is settled as timed out, but its place stays taken
+    /// until it returns. The gauge `delayq_stuck_runs`, by queue, counts such runs.
     pub fn concurrency(mut self, jobs: usize) -> Self {
         self.concurrency = jobs..=jobs;
         self

@@ -24,9 +24,11 @@ pub(super) struct Lane {
 
 impl Lane {
     pub(super) fn new(shard: Shard) -> Lane {
+        // Asked for once and here: the thread that moves it may have another recorder.
+        let stuck = metrics::gauge!("delayq_stuck_runs", "queue" => shard.queue().to_owned());
         Lane {
             shard,
-            runs: Runs::default(),
+            runs: Runs::new(stuck),
             lateness: Lateness::default(),
             session: Mutex::new(None),
             seq: AtomicU64::new(0),

@@ -295,7 +295,7 @@ impl Pump {
     /// A run is over; its place is still to be freed.
     fn note(&mut self, finished: Finished) {
         self.holding -= 1;
-        let run = self.lane.runs.remove(&finished.member);
+        let run = self.lane.runs.end(&finished.member);
         if let Some(adaptive) = &self.hub.adaptive {
             let ended = run.as_ref().and_then(|run| finished.told_of(run));
             if let Some(limit) = adaptive.ended(ended.as_ref(), finished.ended) {

@@ -158,11 +158,13 @@ async fn settle_wedged(store: &Store, lane: &Arc<Lane>, session: &SessionId) {
     if wedged.is_empty() {
         return;
     }
-    for (member, _) in &wedged {
+    for (member, outcome) in &wedged {
         let id = crate::job::JobId::from_bytes(member.id());
-        tracing::error!(job.id = %id, queue = lane.shard.queue(), "a run blocks its thread past its timeout: settled as timed out, its place stays taken");
+        let job = if outcome.is_some() { "settled as timed out" } else { "its job is others' now" };
+        tracing::error!(job.id = %id, queue = lane.shard.queue(), "a run blocks its thread past its timeout: {job}, its place stays taken");
     }
-    let verdicts: Vec<_> = wedged.into_iter().map(|(member, outcome)| (member, execute::verdict(outcome))).collect();
+    let owed = wedged.into_iter().filter_map(|(member, outcome)| Some((member, execute::verdict(outcome?))));
+    let verdicts: Vec<_> = owed.collect();
     // Until it is over, what is held may differ from what is known.
     let _calling = lane.calling();
     for chunk in verdicts.chunks(crate::limits::SETTLE_MAX) {

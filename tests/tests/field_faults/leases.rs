@@ -1,7 +1,7 @@
 //! B25 to B31: how long a job is somebody's, and what of handlers that don't end.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use delayq::store::ops::Rescue;
@@ -10,6 +10,7 @@ use delayq_redis_fixture::RedisServer;
 use delayq_tests::store_kit::{World, job};
 use delayq_tests::{PATIENCE, eventually, server_and_client, soon};
 use futures_util::future::join_all;
+use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::kit::{
@@ -210,6 +211,74 @@ async fn b30_a_handler_that_blocks_its_thread_keeps_no_worker_from_ending() {
     assert!(matches!(status, JobStatus::Waiting { attempts: 0, .. }), "it is not in limbo: {status:?}");
     let stats = client.stats(FIELD).await.unwrap();
     assert_eq!((stats.sessions, stats.running), (0, 0));
+    conserved(&server, FIELD).await;
+}
+
+/// Keeps the gauge of runs that are stuck.
+#[derive(Default)]
+struct StuckRuns(Arc<AtomicU64>);
+
+impl StuckRuns {
+    fn told(&self) -> f64 {
+        f64::from_bits(self.0.load(Ordering::Relaxed))
+    }
+}
+
+impl Recorder for StuckRuns {
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
+        Counter::noop()
+    }
+
+    fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
+        let labels: Vec<_> = key.labels().map(|label| (label.key(), label.value())).collect();
+        assert_eq!((key.name(), labels.as_slice()), ("delayq_stuck_runs", &[("queue", FIELD)][..]));
+        Gauge::from_arc(self.0.clone())
+    }
+
+    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+        Histogram::noop()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn b30_a_run_that_blocks_its_thread_keeps_its_place_and_is_counted_as_stuck_until_it_ends() {
+    let stuck_runs = StuckRuns::default();
+    // A worker asks for its gauge where it is polled first: on this thread.
+    let _recording = metrics::set_default_local_recorder(&stuck_runs);
+    let (server, client) = server_and_client().await;
+    let released = Arc::new(AtomicBool::new(false));
+    let (tell, mut heard) = mpsc::unbounded_channel();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let worker = Worker::new(client.clone()).queues([FIELD]).lease(LEASE).concurrency(1);
+    let working = worker.data::<Tell>(tell).data(Release(released.clone())).run_until(async {
+        let _ = stopped.await;
+    });
+    let looking = async {
+        let stuck = client.enqueue().send(Stuck { n: 1, how: Spends::OnTheRuntimes }).await.unwrap();
+        assert_eq!(soon("its start", heard.recv()).await.unwrap().n, 1);
+        client.enqueue().send(field(100, Act::Pass)).await.unwrap();
+        assert_eq!(stuck_runs.told(), 0.0, "it has not lost all patience");
+        eventually("it is stuck", || async { (stuck_runs.told() == 1.0).then_some(()) }).await;
+        let letter = letter(&client, FIELD, stuck.id()).await;
+        assert!(letter.error.contains("blocks its thread"), "{letter:?}");
+        // Its end is on record, and there are threads enough. Its place is taken all the same.
+        tokio::time::sleep(LEASE).await;
+        let stats = client.stats(FIELD).await.unwrap();
+        assert_eq!((stats.running, stats.due, stuck_runs.told()), (0, 1, 1.0));
+        assert!(heard.try_recv().is_err());
+        released.store(true, Ordering::Relaxed);
+        assert_eq!(soon("the next start", heard.recv()).await.unwrap().n, 100);
+        assert_eq!(stuck_runs.told(), 0.0);
+        settled(&client, FIELD, 1).await;
+        drop(stop);
+    };
+    let (worked, ()) = tokio::join!(working, looking);
+    worked.unwrap();
+    assert_eq!(stuck_runs.told(), 0.0);
     conserved(&server, FIELD).await;
 }
 
