@@ -142,7 +142,7 @@ pub(crate) struct World {
     sampled: Instant,
     sent: u64,
     /// Finds out when the store itself is slow.
-    _probe: stalls::Probe,
+    pub(crate) probe: stalls::Probe,
 }
 
 impl World {
@@ -166,7 +166,7 @@ impl World {
             (_, false) => 120,
         });
         let mut world = World {
-            _probe: probe,
+            probe,
             dice: Dice::new(seed),
             seed,
             time,
