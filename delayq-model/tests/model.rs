@@ -113,7 +113,7 @@ fn what_the_model_cant_say_is_held_by_tests_that_exist() {
 
 #[test]
 fn the_tests_that_the_readme_names_exist() {
-    let mut sources = read("delayq/src/engine/embedded/place.rs");
+    let mut sources = read("delayq/src/engine/embedded/opening.rs");
     for suite in ["store", "worker", "client"] {
         for file in fs::read_dir(root().join("tests/tests").join(suite)).unwrap() {
             let path = file.unwrap().path();
