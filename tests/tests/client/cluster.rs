@@ -147,16 +147,17 @@ async fn a_queue_moves_to_another_node_while_its_jobs_run() {
     let [to, third] = [(from + 1) % 3, (from + 2) % 3];
     cluster.begin_move(slot, from, to).unwrap();
     // Some keys of the queue are on neither node, so that its scripts are refused (TRYAGAIN) until it is over: sends wait that long.
-    let (sent, ()) = tokio::join!(send(300..320), async {
-        tokio::time::sleep(Duration::from_millis(200)).await;
+    let refused = || async {
+        let told = cluster.node(from).command(&["INFO", "errorstats"]).unwrap();
+        told.contains("errorstat_TRYAGAIN:").then_some(())
+    };
+    tokio::join!(send(300..320), async {
+        eventually("the queue stands still", refused).await;
         tokio::task::block_in_place(|| {
             cluster.move_keys(slot, from, to).unwrap();
             cluster.end_move(slot, from, to).unwrap();
         });
     });
-    let () = sent;
-    let refused = cluster.node(from).command(&["INFO", "errorstats"]).unwrap();
-    assert!(refused.contains("errorstat_TRYAGAIN:"), "the queue stood still meanwhile: {refused}");
     runs.extend(stage.take(300).await);
     // At rest it moves on: the worker's waiting connection is on a node that has nothing for it any more.
     empty(&client, TASKS).await;

@@ -111,28 +111,23 @@ impl Topology {
         if let Some(target) = targets.get(node) {
             return Ok(target.clone());
         }
-        let target = Arc::new(Target::of(self.address(node), self.settings.clone())?.one_of_several());
+        let target = Arc::new(Target::of(self.address(node)?, self.settings.clone())?.one_of_several());
         targets.insert(node.clone(), target.clone());
         Ok(target)
     }
 
     /// A node is spoken to, and logged in to, as the URL's are.
-    fn address(&self, node: &Node) -> Address {
+    fn address(&self, node: &Node) -> Result<Address, Error> {
+        let seed = self.seeds.first().ok_or_else(|| Error::new(ErrorKind::Config, "a cluster's URL names no node"))?;
         let Node { host, port } = node.clone();
-        let seed = self.seeds.first();
-        let (addr, scheme) = match seed.map(ConnectionInfo::addr) {
-            Some(ConnectionAddr::TcpTls { insecure, tls_params, .. }) => {
+        let (addr, scheme) = match seed.addr() {
+            ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
                 (ConnectionAddr::TcpTls { host, port, insecure: *insecure, tls_params: tls_params.clone() }, "rediss")
             }
             _ => (ConnectionAddr::Tcp(host, port), "redis"),
         };
         let shown = format!("{scheme}://{}/0", shown_addr(&addr));
-        let info = match seed {
-            Some(seed) => seed.clone().set_addr(addr),
-            None => redis::IntoConnectionInfo::into_connection_info(addr)
-                .unwrap_or_else(|_| unreachable!("an address is all that a connection needs")),
-        };
-        Address { place: Place::Server(info), shown }
+        Ok(Address { place: Place::Server(seed.clone().set_addr(addr)), shown })
     }
 
     /// Sees to it that the slots are those that the nodes know, if this node is in doubt and they weren't asked just now.
