@@ -109,7 +109,6 @@ async fn what_may_not_be_written_is_denied() {
     let says = async |path: PathBuf| {
         let mut ping = bound(env!("CARGO_BIN_EXE_client_child")).unwrap();
         let url = format!("sqlite://{}", path.display());
-        // To its end: only then it has let go of the file.
         Process::start(ping.args(["ping", &url])).rest().await.concat()
     };
     let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
@@ -120,6 +119,7 @@ async fn what_may_not_be_written_is_denied() {
     for (what, closed, open) in
         [(&base.path(), 0o444, 0o644), (&base.path(), 0o000, 0o644), (&folder, 0o555, 0o755), (&wake, 0o444, 0o644)]
     {
+        base.clear();
         mode(what, closed);
         let said = says(base.path()).await;
         assert!(said.starts_with("Denied "), "{what:?} {closed:o}: {said}");
