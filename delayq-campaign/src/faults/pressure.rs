@@ -16,7 +16,7 @@ use super::{Fault, Seen, built};
 use crate::history::{What, now_us};
 use crate::sender::{Answer, Order};
 use crate::work::{Plan, QUEUE, Task};
-use crate::world::{World, patient, raw, steer};
+use crate::world::{Kind, World, patient, raw, steer};
 
 /// The check of the server's policy, as a diagnosis names it.
 const POLICY: &str = "maxmemory-policy";
@@ -288,7 +288,7 @@ async fn aof_rewrite(world: &mut World) -> Result<Seen, BoxError> {
 }
 
 async fn deleted_key(world: &mut World) -> Result<Seen, BoxError> {
-    let keys = ["stats", "wake", "sessions", "tombs", "due:5", "held", "error", "jobs"];
+    let keys = ["stats", "wake", "sessions", "tombs", "due:5", "held", "error", "jobs", "done", "unique", "queues"];
     let mut key = keys[((world.spin + world.turn) % keys.len() as u64) as usize].to_owned();
     let (store, shard) = world.store().await?;
     // So that there is something to lose.
@@ -296,8 +296,14 @@ async fn deleted_key(world: &mut World) -> Result<Seen, BoxError> {
         world.send(Task::new(0, Plan::Well).before_effect(1200), 0).await?;
         world.send(Task::new(0, Plan::Well), 2500).await?;
     }
-    if key == "error" {
-        world.send(Task::new(0, Plan::Bury), 0).await?;
+    match key.as_str() {
+        "error" => _ = world.send(Task::new(0, Plan::Bury), 0).await?,
+        "unique" => {
+            let task = Task::new(0, Plan::Well);
+            let order = Order { unique: Some("the only one".to_owned()), ..Order::after(2500, task.plan.ending()) };
+            world.send_as(task, &order).await?;
+        }
+        _ => {}
     }
     world.rest_ms(200).await?;
     if key == "held" {
@@ -306,15 +312,11 @@ async fn deleted_key(world: &mut World) -> Result<Seen, BoxError> {
         };
         key = format!("held:{}", Uuid::from_bytes(session).simple());
     }
-    let name = String::from_utf8_lossy(&shard.key(&key)).into_owned();
+    // The list of queues belongs to no queue, and has no braces.
+    let name = if key == "queues" { b"delayq:queues".to_vec() } else { shard.key(&key) };
+    let name = String::from_utf8_lossy(&name).into_owned();
     world.disturbed(None, "a key was deleted");
-    // The marker is there only for moments, and a dead letter's note only when the letter is dead.
-    let mut deleted = world.servers.command(&["DEL", &name])?;
-    let until = Instant::now() + Duration::from_secs(5);
-    while !deleted.starts_with(":1") && Instant::now() < until {
-        world.rest_ms(3).await?;
-        deleted = world.servers.command(&["DEL", &name])?;
-    }
+    let is_deleted = if key == "wake" { delete_marker(world, &name).await? } else { delete(world, &name).await? };
     match key.as_str() {
         "stats" => world.tell(What::Reported { ids: Vec::new(), how: "counters".to_owned() }),
         "jobs" => {
@@ -342,10 +344,43 @@ async fn deleted_key(world: &mut World) -> Result<Seen, BoxError> {
         );
         world.tell(What::Reported { ids: stuck.clone(), how: format!("orphans after the loss of {key}") });
     }
-    Ok(Seen::when(
-        deleted.starts_with(":1"),
-        format!("{key} was deleted: {} jobs are stuck, {orphans} orphans reported", stuck.len()),
-    ))
+    Ok(Seen::when(is_deleted, format!("{key} was deleted: {} jobs are stuck, {orphans} orphans reported", stuck.len())))
+}
+
+/// A dead letter's note is there only when the letter is dead.
+async fn delete(world: &mut World, name: &str) -> Result<bool, BoxError> {
+    let until = Instant::now() + Duration::from_secs(5);
+    while Instant::now() < until {
+        if world.servers.command(&["DEL", name])?.starts_with(":1") {
+            return Ok(true);
+        }
+        world.rest_ms(3).await?;
+    }
+    Ok(false)
+}
+
+/// The marker lies there only until an idle worker takes it: for a while none can.
+async fn delete_marker(world: &mut World, name: &str) -> Result<bool, BoxError> {
+    let workers = world.names(Kind::Worker);
+    let until = Instant::now() + Duration::from_secs(5);
+    let mut is_deleted = false;
+    while !is_deleted && Instant::now() < until {
+        for who in &workers {
+            world.signal(who, Signal::STOP)?;
+        }
+        // What waits for it on behalf of a worker that stands still would still be given it.
+        world.servers.command(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"])?;
+        let standing = Instant::now() + Duration::from_millis(300);
+        while !is_deleted && Instant::now() < standing {
+            world.rest_ms(3).await?;
+            is_deleted = world.servers.command(&["DEL", name])?.starts_with(":1");
+        }
+        for who in &workers {
+            world.signal(who, Signal::CONT)?;
+        }
+        world.rest_ms(100).await?;
+    }
+    Ok(is_deleted)
 }
 
 async fn dead_ids(world: &mut World) -> Result<Vec<Uuid>, BoxError> {
