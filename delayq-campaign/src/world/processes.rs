@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
@@ -51,6 +52,9 @@ impl Proc {
         let child = Command::new(std::env::current_exe()?)
             .args(args)
             .envs(environment.iter().map(|(name, value)| (name, value)))
+            // Where a shell ends, the kernel wakes what is stopped in the group that it leaves behind: a frozen process must be in
+            // another.
+            .process_group(0)
             // Its end tells the process that this one is gone.
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
