@@ -120,14 +120,14 @@ impl RedisServer {
         Ok(())
     }
 
-    /// Waits until the server answers a PING, so long at most.
+    /// Waits until the server answers a PING, and is the one that was launched, so long at most.
     ///
     /// # Errors
     /// Its process ended, or it doesn't answer within that time; then it is killed.
     pub fn ready(&mut self, patience: Duration) -> Result<(), StartError> {
         let deadline = Instant::now() + patience;
         while Instant::now() < deadline {
-            if self.command(&["PING"]).is_ok_and(|answer| answer.starts_with('+')) {
+            if self.answers() {
                 return Ok(());
             }
             let ended = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
@@ -144,6 +144,14 @@ impl RedisServer {
         }
         self.kill();
         Err(StartError { text: format!("redis-server did not answer within {patience:?}") })
+    }
+
+    fn answers(&self) -> bool {
+        let Some(pid) = self.pid() else { return false };
+        let own = format!("process_id:{pid}\r\n");
+        let told = |parts: &[&str]| self.command(parts).unwrap_or_default();
+        // Somebody else who took the port meanwhile would answer too. And while it loads, it tells of itself already.
+        told(&["PING"]).starts_with('+') && told(&["INFO", "server"]).contains(&own)
     }
 
     /// The server's port on 127.0.0.1.

@@ -1,5 +1,6 @@
 //! What delayq's suites share: servers, waiting for signals, workers that stop with their test.
 
+mod lag;
 pub mod process;
 pub mod store_kit;
 
@@ -10,6 +11,8 @@ use delayq::{Client, Error, Worker};
 use delayq_redis_fixture::RedisServer;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+
+pub use lag::Lag;
 
 /// How long anything that a test waits for may take before the test fails.
 pub const PATIENCE: Duration = Duration::from_secs(20);

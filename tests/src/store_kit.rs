@@ -22,10 +22,15 @@ use delayq::store::{Prefix, SCRIPTS, SessionId, Shard, Store};
 use delayq::{Error, ErrorKind};
 use delayq_redis_fixture::RedisServer;
 
-use crate::Folder;
+use crate::{Folder, PATIENCE};
 
 pub use hand::{Hand, Run, Runs, ask};
 pub use raw::{EmbeddedKeys, RawKeys, RedisKeys, Value};
+
+/// Timeouts that a busy machine keeps to.
+pub fn patient() -> Settings {
+    Settings { connect_timeout: PATIENCE, response_timeout: PATIENCE, ..Settings::default() }
+}
 
 /// The bytes of a job's id.
 pub type Id = [u8; 16];
@@ -159,7 +164,7 @@ impl World {
 
     /// A fresh queue on a server.
     pub async fn on(server: &RedisServer) -> World {
-        let target = Target::parse(&server.url(), Settings::default()).expect("the fixture's URL is valid");
+        let target = Target::parse(&server.url(), patient()).expect("the fixture's URL is valid");
         let engine = RedisEngine::connect(target).await.expect("the server runs");
         World::new(Arc::new(engine), Arc::new(RedisKeys::connect(&server.url()).await))
     }

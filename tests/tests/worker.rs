@@ -26,22 +26,25 @@ mod traces;
 #[path = "worker/versions.rs"]
 mod versions;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use delayq::{Job, JobContext, JobError, JobResult, delayed_job};
-use tokio::sync::mpsc;
+use jiff::Timestamp;
+use tokio::sync::{Semaphore, mpsc};
 
-/// One run of a [`Probe`], as its handler saw it.
+/// One run, as its handler saw it.
 #[derive(Debug, Clone)]
 struct Ran {
     name: String,
     attempt: u32,
     run_token: u64,
+    due: Timestamp,
     lateness: Duration,
     at: Instant,
 }
 
-/// Where the runs of a test's probes are told.
+/// Where the runs of a test's jobs are told.
 struct Log(mpsc::UnboundedSender<Ran>);
 
 /// The other end.
@@ -50,6 +53,19 @@ struct Runs(mpsc::UnboundedReceiver<Ran>);
 fn log() -> (Log, Runs) {
     let (sender, receiver) = mpsc::unbounded_channel();
     (Log(sender), Runs(receiver))
+}
+
+/// Tells of a run that begins.
+fn tell(name: &str, cx: &JobContext) -> JobResult {
+    let _ = cx.data::<Log>()?.0.send(Ran {
+        name: name.to_owned(),
+        attempt: cx.attempt(),
+        run_token: cx.run_token(),
+        due: cx.due(),
+        lateness: cx.lateness(),
+        at: Instant::now(),
+    });
+    Ok(())
 }
 
 impl Runs {
@@ -108,13 +124,7 @@ impl Drop for Grenade {
 
 impl Job for Probe {
     async fn run(self, cx: JobContext) -> JobResult {
-        let _ = cx.data::<Log>()?.0.send(Ran {
-            name: self.name.clone(),
-            attempt: cx.attempt(),
-            run_token: cx.run_token(),
-            lateness: cx.lateness(),
-            at: Instant::now(),
-        });
+        tell(&self.name, &cx)?;
         match self.act {
             Act::Succeed => Ok(()),
             Act::Sleep { ms } => {
@@ -148,6 +158,32 @@ impl Job for Probe {
 
 fn probe(name: &str, act: Act) -> Probe {
     Probe { name: name.to_owned(), act }
+}
+
+/// A job that runs until its test lets it end.
+#[delayed_job(name = "held", version = 1, max_retries = 2, backoff = fixed("50ms"), timeout = "1m")]
+struct Held {
+    name: String,
+    fails: bool,
+}
+
+/// Lets a run of a [`Held`] end for each permit that is added.
+type Gate = Arc<Semaphore>;
+
+fn gate() -> Gate {
+    Arc::new(Semaphore::new(0))
+}
+
+impl Job for Held {
+    async fn run(self, cx: JobContext) -> JobResult {
+        tell(&self.name, &cx)?;
+        cx.data::<Gate>()?.acquire().await?.forget();
+        if self.fails { Err("told to fail")? } else { Ok(()) }
+    }
+}
+
+fn held(name: &str) -> Held {
+    Held { name: name.to_owned(), fails: false }
 }
 
 /// Panics on purpose need no trace on the screen.

@@ -14,8 +14,6 @@ use crate::world::{Home, Setup, Shape, World};
 
 /// How far a replica may be behind on a machine that is busy, µs.
 const BEHIND: u64 = 1_000_000;
-/// How long after it was given an acknowledgement may be written down, µs.
-const TOLD: u64 = 100_000;
 /// A vote without a winner is repeated after some seconds.
 const PATIENCE: Duration = Duration::from_secs(40);
 pub(super) fn faults() -> Vec<Fault> {
@@ -118,7 +116,7 @@ async fn promoted_by_command(world: &mut World, needs_replica: bool) -> Result<S
     } else {
         ("acknowledged by the old primary when there was a new one", now_us())
     };
-    world.tell(What::MayLose { since: asked.saturating_sub(BEHIND), until: lost_until + TOLD, why: why.to_owned() });
+    world.tell(What::MayLose { since: asked.saturating_sub(BEHIND), until: lost_until, why: why.to_owned() });
     if !told {
         world.calm(None);
         return Ok(Seen::when(false, format!("begun: {begun}; promoted: {promoted}; named: {named}")));
@@ -160,7 +158,7 @@ async fn promoted_by_death(world: &mut World) -> Result<Seen, BoxError> {
 fn lost_with(world: &World, killed: u64) {
     world.tell(What::MayLose {
         since: killed.saturating_sub(BEHIND),
-        until: killed + TOLD,
+        until: killed,
         why: "what the primary that was killed had not passed on to its replica".to_owned(),
     });
 }

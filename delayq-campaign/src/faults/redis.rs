@@ -92,6 +92,16 @@ fn cut(path: &Path, size: u64) -> std::io::Result<()> {
     std::fs::OpenOptions::new().write(true).open(path)?.set_len(size)
 }
 
+/// How much of a file was synced last, as the shim wrote it down.
+fn synced(world: &World, file: &Path) -> Option<u64> {
+    let log = std::fs::read_to_string(world.folder().join("server.synced")).ok()?;
+    let path = file.display().to_string();
+    log.lines().rev().find_map(|line| {
+        let (size, of) = line.split_once(' ')?;
+        if of == path { size.parse().ok() } else { None }
+    })
+}
+
 async fn power_cut(world: &mut World) -> Result<Seen, BoxError> {
     let mode = ["everysec", "always"][((world.spin + world.turn) % 2) as usize];
     world.servers.command(&["CONFIG", "SET", "appendfsync", mode])?;
@@ -99,14 +109,14 @@ async fn power_cut(world: &mut World) -> Result<Seen, BoxError> {
     // What was written before the change is synced within a second.
     let calm_ms = world.dice.between(1500, 2500);
     world.rest_ms(calm_ms).await?;
-    let until = crash(world, "the power was cut")?;
     let aof = growing(world.servers.main()?.folder())?;
-    let log = std::fs::read_to_string(world.folder().join("server.synced")).unwrap_or_default();
-    let path = aof.display().to_string();
-    let synced = log.lines().rev().find_map(|line| {
-        let (size, file) = line.split_once(' ')?;
-        if file == path { size.parse::<u64>().ok() } else { None }
-    });
+    // Just after a sync there would be nothing to lose.
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while mode == "everysec" && synced(world, &aof) >= Some(aof.metadata()?.len()) && Instant::now() < deadline {
+        world.rest_ms(3).await?;
+    }
+    let until = crash(world, "the power was cut")?;
+    let synced = synced(world, &aof);
     let size = aof.metadata()?.len();
     let kept = synced.unwrap_or(0).min(size);
     cut(&aof, kept)?;

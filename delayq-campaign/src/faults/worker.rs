@@ -12,6 +12,9 @@ use crate::history::What;
 use crate::work::{Plan, Task};
 use crate::world::{Blow, End, World};
 
+/// How long a run takes that must not have ended when its worker is struck, however slow the machine is.
+const LONG_MS: u64 = 2500;
+
 pub(super) fn faults() -> Vec<Fault> {
     vec![
         built!(1 "kill-after-claim" Worker BOTH, kill_after_claim, "kill -9 between a claim and the handler"),
@@ -55,7 +58,7 @@ async fn kill_after_claim(world: &mut World) -> Result<Seen, BoxError> {
 async fn freeze_past_lease(world: &mut World) -> Result<Seen, BoxError> {
     let (store, shard) = world.store().await?;
     let sessions: Vec<SessionId> = store.sessions(&shard).await?.iter().map(|session| session.id).collect();
-    let Some((id, who, token)) = given_out(world, Task::new(0, Plan::Well).before_effect(1500)).await? else {
+    let Some((id, who, token)) = given_out(world, Task::new(0, Plan::Well).before_effect(LONG_MS)).await? else {
         return Ok(Seen::when(false, "the job was not claimed"));
     };
     let lease_ms = world.setup.lease_ms;
@@ -145,7 +148,7 @@ async fn kill_before_effect(world: &mut World) -> Result<Seen, BoxError> {
 
 async fn kill_before_settle(world: &mut World) -> Result<Seen, BoxError> {
     let from = world.mark();
-    let Some((id, who, _)) = given_out(world, Task::new(0, Plan::Well).after_effect(700)).await? else {
+    let Some((id, who, _)) = given_out(world, Task::new(0, Plan::Well).after_effect(LONG_MS)).await? else {
         return Ok(Seen::when(false, "the job was not claimed"));
     };
     let effect =

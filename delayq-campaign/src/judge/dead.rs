@@ -18,7 +18,7 @@ pub(super) fn look(facts: &Facts) -> Look {
             }
         } else if let Some(wanted) = wanted.filter(|_| job.is_acked() && !job.is_dead()) {
             look.saw();
-            let excused = job.reported || job.may_be_cancelled() || job.acks.iter().any(|t| facts.may_be_lost(*t));
+            let excused = job.reported || job.may_be_cancelled() || job.acks.iter().any(|ack| facts.may_be_lost(*ack));
             // What is not over yet is T's; what left no trace at all is L's.
             let over = job.tomb.is_some() || job.is_retained() || job.claims.iter().any(|claim| claim.ended_it());
             if over && !job.is_live() && !excused && job.redriven.is_empty() {

@@ -17,6 +17,16 @@ pub(crate) struct Invoke {
     pub(crate) bytes: u32,
 }
 
+/// An acknowledgement: when it was written down, and when its send had been asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ack {
+    pub(crate) t: u64,
+    pub(crate) asked: u64,
+}
+
+/// How long after it was given an acknowledgement may be written down, µs.
+const TOLD: u64 = 100_000;
+
 /// A run as its process saw it.
 #[derive(Debug, Clone)]
 pub(crate) struct Claim {
@@ -58,7 +68,7 @@ pub(crate) struct Stored {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Job {
     pub(crate) invokes: Vec<Invoke>,
-    pub(crate) acks: Vec<u64>,
+    pub(crate) acks: Vec<Ack>,
     pub(crate) new_acks: usize,
     /// Refusals for good, by the error's kind.
     pub(crate) refusals: Vec<String>,
@@ -232,7 +242,7 @@ impl Facts {
                 What::ManyOk { ids } => {
                     for id in ids {
                         let job = facts.jobs.entry(*id).or_default();
-                        job.acks.push(t);
+                        job.acks.push(Ack { t, asked: t });
                         job.new_acks += 1;
                     }
                 }
@@ -271,7 +281,7 @@ impl Facts {
                 bytes: *bytes,
             }),
             What::EnqueueOk { new, .. } => {
-                job.acks.push(t);
+                job.acks.push(Ack { t, asked: job.invokes.last().map_or(t, |invoke| invoke.t) });
                 job.new_acks += usize::from(*new);
             }
             What::EnqueueFail { kind, .. } => job.refusals.push(kind.clone()),
@@ -322,15 +332,18 @@ impl Facts {
         }
     }
 
-    /// Whether an acknowledgement of this moment may be gone.
-    pub(crate) fn may_be_lost(&self, acked: u64) -> bool {
-        self.may_lose.iter().any(|(since, until)| (*since..=*until).contains(&acked))
+    /// Whether what was acknowledged so may be gone.
+    pub(crate) fn may_be_lost(&self, ack: Ack) -> bool {
+        self.left_of_window(ack).is_some()
     }
 
-    /// How long before the end of a window in which it may be gone a moment is, µs.
-    pub(crate) fn left_of_window(&self, acked: u64) -> Option<u64> {
-        let around = self.may_lose.iter().filter(|(since, until)| (*since..=*until).contains(&acked));
-        around.map(|(_, until)| until - acked).min()
+    /// How long before the end of a window in which it may be gone an acknowledgement was, µs. Its send must have been asked for by then.
+    pub(crate) fn left_of_window(&self, ack: Ack) -> Option<u64> {
+        let around = self
+            .may_lose
+            .iter()
+            .filter(|(since, until)| (*since..=*until + TOLD).contains(&ack.t) && ack.asked <= *until);
+        around.map(|(_, until)| until.saturating_sub(ack.t)).min()
     }
 
     /// The store may have gone back to an earlier state between these moments.

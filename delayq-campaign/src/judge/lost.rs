@@ -25,7 +25,7 @@ pub(super) fn look(facts: &Facts) -> Look {
             continue;
         }
         look.saw();
-        let excused = job.reported || job.acks.iter().all(|acked| facts.may_be_lost(*acked));
+        let excused = job.reported || job.acks.iter().all(|ack| facts.may_be_lost(*ack));
         if !excused && !job.is_live() && !has_ended(job) {
             look.found(Some(*id), format!("{id} was acknowledged, and is gone without a trace of an end"));
         }
@@ -39,7 +39,7 @@ pub(super) fn in_windows(facts: &Facts) -> (usize, u64) {
     let gone = |job: &&Job| job.is_acked() && !job.reported && !job.is_live() && !has_ended(job);
     let ages = facts.jobs.values().filter(gone).filter_map(|job| {
         // An acknowledgement that was told twice was there when it was told last.
-        job.acks.iter().filter_map(|acked| facts.left_of_window(*acked)).min()
+        job.acks.iter().filter_map(|ack| facts.left_of_window(*ack)).min()
     });
     ages.fold((0, 0), |(count, oldest), age| (count + 1, oldest.max(age)))
 }

@@ -192,6 +192,18 @@ fn a_loss_in_a_published_window_is_none() {
 }
 
 #[test]
+fn what_was_sent_after_a_window_is_not_excused_by_it() {
+    // The job was asked for at 10 ms and acknowledged at 11.
+    for (until_us, excused) in [(10 * MS + 500, true), (10 * MS, true), (10 * MS - 1, false)] {
+        let mut story = good();
+        story.remove(|what| matches!(what, What::Stored { id: is, .. } | What::Claim { id: is, .. } if *is == id(1)));
+        story.tell(200, "campaign", What::MayLose { since: 0, until: until_us, why: "power cut".to_owned() });
+        let judged = story.judged();
+        assert_eq!(judged.verdict == Verdict::Pass, excused, "until {until_us} us: {:#?}", judged.findings);
+    }
+}
+
+#[test]
 fn a_store_that_went_back_may_run_a_job_again_and_loses_none() {
     let window = || What::RolledBack { since: 0, until: 900 * MS, why: "promoted".to_owned() };
     let mut again = good();

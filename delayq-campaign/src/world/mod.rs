@@ -34,6 +34,9 @@ pub(crate) use servers::{Servers, raw, steer};
 pub(crate) use snapshot::patient;
 pub(crate) use stalls::watch_this_process;
 
+/// How long the store may take to answer the campaign itself, on a machine that is busy with all of this.
+const ANSWER: Duration = Duration::from_secs(10);
+
 /// What delayq runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum EngineKind {
@@ -245,11 +248,8 @@ impl World {
         if let Some(client) = &self.control {
             return Ok(client.clone());
         }
-        let client = Client::builder()
-            .connect_timeout(Duration::from_secs(2))
-            .response_timeout(Duration::from_secs(2))
-            .connect(&self.servers.url())
-            .await?;
+        let client =
+            Client::builder().connect_timeout(ANSWER).response_timeout(ANSWER).connect(&self.servers.url()).await?;
         self.control = Some(client.clone());
         Ok(client)
     }
@@ -289,7 +289,10 @@ impl World {
 async fn open_store(kind: EngineKind, url: &str) -> Result<Store, BoxError> {
     let engine: Arc<dyn Engine> = match kind {
         EngineKind::Embedded => Arc::new(EmbeddedEngine::connect(url, Clock::system()).await?),
-        EngineKind::Redis => redis::connect(url, Settings::default()).await?.0,
+        EngineKind::Redis => {
+            let settings = Settings { connect_timeout: ANSWER, response_timeout: ANSWER, ..Settings::default() };
+            redis::connect(url, settings).await?.0
+        }
     };
     Ok(Store::new(engine, Prefix::default()))
 }

@@ -18,7 +18,7 @@ use crate::output::remark;
 use crate::time;
 
 /// How long the list of queues is waited for.
-const NOTED_WITHIN: Duration = Duration::from_secs(2);
+const NOTED_WITHIN: Duration = Duration::from_secs(10);
 
 /// Which job, when and how.
 #[derive(Debug, Args)]

@@ -198,11 +198,7 @@ pub(crate) struct Running {
 impl Running {
     pub(crate) fn start(client: &Client, name: &str) -> Running {
         let (stop, stopped) = oneshot::channel::<()>();
-        let worker = Worker::new(client.clone())
-            .queues([ORDERS])
-            .name(name)
-            .lease(Duration::from_secs(2))
-            .grace(Duration::from_millis(100));
+        let worker = Worker::new(client.clone()).queues([ORDERS]).name(name).grace(Duration::from_millis(100));
         let task = tokio::spawn(worker.run_until(async {
             let _ = stopped.await;
         }));

@@ -42,7 +42,7 @@ async fn lines_without_an_answer_are_not_told_as_not_sent() {
     // The server knows the script: it runs at the first asking.
     waiting(&client, ORDERS, "cancel_order", 1).await;
     proxy.strike(UNANSWERED, &["unheard"], u64::MAX);
-    let args = ["enqueue", "--lines", "--timeout", "1s", "--json", "--audit-log", &log];
+    let args = ["enqueue", "--lines", "--timeout", "4s", "--json", "--audit-log", &log];
     let ran = run_with_input(&proxy.url(), &args, lines.as_bytes()).await;
     assert_eq!(ran.code, 3, "{ran:#?}");
     let summary: Value = serde_json::from_str(&ran.out).unwrap();
@@ -86,7 +86,7 @@ async fn a_bulk_cancel_that_is_cut_off_tells_what_it_did() {
     let log = shown(&folder.file("audit"));
     let ids = waiting(&client, ORDERS, "cancel_order", 400).await;
     proxy.strike(UNANSWERED, &[ids[150].as_uuid().into_bytes()], u64::MAX);
-    let args = ["cancel", "--queue", ORDERS, "--all", "--yes", "--timeout", "1s", "--json", "--audit-log", &log];
+    let args = ["cancel", "--queue", ORDERS, "--all", "--yes", "--timeout", "4s", "--json", "--audit-log", &log];
     let ran = run(&proxy.url(), &args).await;
     assert_eq!(ran.code, 3, "{ran:#?}");
     let many: Value = serde_json::from_str(ran.out.lines().last().unwrap()).unwrap();
@@ -114,7 +114,7 @@ async fn changes_that_fail_are_written_down_too() {
     proxy.strike(UNANSWERED, &[dead, waits].map(|id| id.as_uuid().into_bytes()), u64::MAX);
     let ended = async |name: &str, args: &[&str], saying: &str| {
         let log = shown(&folder.file(name));
-        let common = ["--queue", ORDERS, "--timeout", "1s", "--audit-log", &log];
+        let common = ["--queue", ORDERS, "--timeout", "4s", "--audit-log", &log];
         let ran = run(&proxy.url(), &[args, &common].concat()).await;
         assert_eq!(ran.code, 3, "{ran:#?}");
         let audit = audit(&log);

@@ -85,7 +85,7 @@ async fn the_whole_usage_is_code_2_and_help_is_code_0() {
 #[tokio::test]
 async fn what_no_replica_confirms_is_no_success() {
     let server = RedisServer::start().unwrap();
-    let send = ["enqueue", "a", "{}", "--in", "1h", "--timeout", "1s"];
+    let send = ["enqueue", "a", "{}", "--in", "1h", "--timeout", "5s"];
     let waits = [&send[..], &["--wait-replicas", "1"]].concat();
     let (folder, client) = (Folder::new(), Client::connect(&server.url()).await.unwrap());
     let log = shown(&folder.file("audit"));

@@ -11,6 +11,7 @@ use delayq_redis_fixture::RedisServer;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, Command};
+use tokio::task::JoinHandle;
 
 use crate::kit::{Folder, ORDERS, bury, eventually, run, server_and_client, shown, soon, waiting};
 
@@ -25,6 +26,8 @@ struct Top {
     keys: ChildStdin,
     /// All that was drawn.
     drawn: Arc<Mutex<Vec<u8>>>,
+    /// What takes it, to its end.
+    reader: JoinHandle<()>,
     folder: Folder,
 }
 
@@ -55,13 +58,13 @@ impl Top {
         let (keys, mut out) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let drawn = Arc::new(Mutex::new(Vec::new()));
         let to = Arc::clone(&drawn);
-        tokio::spawn(async move {
+        let reader = tokio::spawn(async move {
             let mut bytes = [0; 4096];
             while let Ok(n @ 1..) = out.read(&mut bytes).await {
                 to.lock().unwrap().extend_from_slice(&bytes[..n]);
             }
         });
-        Top { child, keys, drawn, folder }
+        Top { child, keys, drawn, reader, folder }
     }
 
     fn drawn(&self) -> String {
@@ -83,7 +86,7 @@ impl Top {
         fs::read_to_string(PathBuf::from(shown(&self.folder.file(name)))).unwrap_or_default()
     }
 
-    /// Waits for its end, which gives the terminal back.
+    /// Once it has ended: with this code, and the terminal given back.
     #[track_caller]
     fn gave_back(&self, code: i32) {
         let drawn = self.drawn();
@@ -95,8 +98,11 @@ impl Top {
         assert!(drawn[back..].contains(SHOWN_CURSOR), "{:?}", &drawn[back..]);
     }
 
+    /// Waits for its end, and for the last that it drew.
     async fn end(&mut self) -> i32 {
-        soon(self.child.wait()).await.unwrap().code().unwrap_or(-1)
+        let code = soon(self.child.wait()).await.unwrap().code().unwrap_or(-1);
+        soon(&mut self.reader).await.unwrap();
+        code
     }
 }
 
@@ -134,7 +140,7 @@ async fn a_store_that_goes_away_is_told_and_sigterm_gives_the_terminal_back() {
     let mut server = RedisServer::start_with(&["--appendonly", "yes"]).unwrap();
     let client = Client::connect(&server.url()).await.unwrap();
     waiting(&client, "mail", "newsletter", 2).await;
-    let mut top = Top::start(&server.url(), "--interval 250ms --timeout 300ms");
+    let mut top = Top::start(&server.url(), "--interval 250ms");
     top.draws("1 queue ", 1).await;
     server.kill();
     top.draws("no answer for ", 1).await;

@@ -283,7 +283,7 @@ async fn a_change_whose_client_left_is_finished_and_written_down() {
 #[tokio::test]
 async fn a_store_that_is_gone_is_told_and_one_that_comes_back_is_used() {
     let (mut server, _client) = server_and_client().await;
-    let service = Serving::start(&server.url(), &["--timeout", "300ms"]).await;
+    let service = Serving::start(&server.url(), &[]).await;
     service.get("/readyz").await.is(200);
     server.kill();
     let body = r#"{"name":"a","version":1,"payload":{}}"#;

@@ -164,5 +164,5 @@ pub(super) async fn answer(stream: &mut TcpStream) -> Answer {
     Answer::of(&bytes)
 }
 
-/// How long a client may take in the cases that wait for it.
+/// How long is waited for what must not come.
 pub(super) const PATIENCE: Duration = Duration::from_millis(300);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use delayq::{JobId, RawJob};
+use futures_util::future::join_all;
 use serde_json::Value;
 
 use super::kit::Serving;
@@ -10,7 +11,7 @@ use crate::kit::{HOUR, ORDERS, eventually, server_and_client, waiting};
 
 const JOBS: &str = "/api/v1/jobs";
 /// Waits for a replica where there is none: the server has what is sent, and that it counts is never known.
-const UNCONFIRMED: [&str; 4] = ["--wait-replicas", "1", "--timeout", "300ms"];
+const UNCONFIRMED: [&str; 2] = ["--wait-replicas", "1"];
 
 fn job(name: &str, queue: &str) -> String {
     format!(r#"{{"name":"{name}","version":1,"payload":{{}},"queue":"{queue}","in":"1h"}}"#)
@@ -100,28 +101,36 @@ async fn a_store_that_gives_no_answer_is_waited_for_once_and_not_for_each_queue(
 #[tokio::test]
 async fn whoever_waits_for_replicas_holds_up_no_look_and_no_probe() {
     let (server, _client) = server_and_client().await;
-    let service = Serving::start(&server.url(), &["--wait-replicas", "1", "--timeout", "800ms"]).await;
-    // In queues of their own, since sends of one queue share a call: each waits for 400 ms, and on a shared connection for the others too.
+    // Looks follow each other as fast as they can.
+    let service = Serving::start(&server.url(), &[&UNCONFIRMED[..], &["--rate", "0"]].concat()).await;
+    // In queues of their own, since sends of one queue share a call: each waits for a second, and on a shared connection for the others too.
     let jobs: Vec<String> = (0..12).map(|n| job("a", &format!("queue-{n}"))).collect();
-    let sends = futures_util::future::join_all(jobs.iter().map(|job| service.post(JOBS, job)));
-    tokio::pin!(sends);
     let mut looks = 0;
-    let answers = loop {
-        let look = async {
-            service.get("/readyz").await.is(200);
-            service.get("/api/v1/queues").await.is(200);
-            let metrics = service.get("/metrics").await;
-            assert!(metrics.body.contains("delayq_store_up 1\n"), "{metrics:#?}");
+    // Where the machine was busy with other things meanwhile, once more.
+    for _ in 0..5 {
+        let sends = join_all(jobs.iter().map(|job| service.post(JOBS, job)));
+        tokio::pin!(sends);
+        looks = 0;
+        let answers = loop {
+            let look = async {
+                service.get("/readyz").await.is(200);
+                service.get("/api/v1/queues").await.is(200);
+                let metrics = service.get("/metrics").await;
+                assert!(metrics.body.contains("delayq_store_up 1\n"), "{metrics:#?}");
+            };
+            tokio::select! {
+                answers = &mut sends => break answers,
+                () = look => looks += 1,
+            }
         };
-        tokio::select! {
-            answers = &mut sends => break answers,
-            () = look => looks += 1,
+        for answer in answers {
+            answer.fails(504, "unknown-outcome");
         }
-    };
-    assert!(looks > 1, "{looks}");
-    for answer in answers {
-        answer.fails(504, "unknown-outcome");
+        if looks > 1 {
+            break;
+        }
     }
+    assert!(looks > 1, "{looks}");
 }
 
 /// All pages of a list of jobs: how many jobs each looked at, and the ids.

@@ -27,7 +27,7 @@ async fn b91_a_server_that_denies_scripts_is_not_ready() {
     let acl = ["ACL", "SETUSER", "app", "on", ">a-password", "~delayq:*", "resetchannels", "+@all"];
     server.command(&acl).unwrap();
     let url = server.url().replace("redis://", "redis://app:a-password@");
-    let service = Serving::start(&url, &["--timeout", "300ms"]).await;
+    let service = Serving::start(&url, &[]).await;
     service.call("GET", "/readyz", None, "").await.is(200);
     server.command(&["ACL", "SETUSER", "app", "-evalsha", "-eval"]).unwrap();
     eventually("it is not ready", || async {

@@ -31,17 +31,19 @@ impl Stop {
     }
 }
 
-/// The first SIGTERM or ctrl-c; from then on a second one ends the process at once.
-pub(super) async fn signal() {
+/// The first SIGTERM or ctrl-c from this call on, be it before the answer is waited for; from then on a second one ends the process at once.
+pub(super) fn signal() -> impl Future<Output = ()> {
     // One pair of ears for both: the second signal is heard however soon after the first it comes.
     let mut signals = Signals::new();
-    let code = signals.next().await;
-    tokio::spawn(async move {
-        tracing::info!("stopping: running jobs have the grace period; a second signal exits at once");
-        signals.next().await;
-        tracing::warn!("a second signal: exiting at once; running jobs come back when the lease runs out");
-        std::process::exit(code);
-    });
+    async move {
+        let code = signals.next().await;
+        tokio::spawn(async move {
+            tracing::info!("stopping: running jobs have the grace period; a second signal exits at once");
+            signals.next().await;
+            tracing::warn!("a second signal: exiting at once; running jobs come back when the lease runs out");
+            std::process::exit(code);
+        });
+    }
 }
 
 /// Listens from its making on.

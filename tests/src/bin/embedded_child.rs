@@ -58,7 +58,7 @@ async fn send(url: &str) -> Result<(), Error> {
 }
 
 async fn fill(url: &str, ballast: &str) -> Result<(), Error> {
-    let client = Client::builder().send_deadline(Duration::from_millis(500)).connect(url).await?;
+    let client = Client::connect(url).await?;
     let heavy = || client.schedule(Duration::from_secs(3600)).send(Cargo { text: "x".repeat(100_000) });
     let mut sent = 0;
     let refused = loop {

@@ -6,13 +6,15 @@ use std::time::{Duration, Instant};
 use delayq::{Client, Durability, ErrorKind, JobId, JobQuery, JobState, JobStatus, Level, Worker};
 use delayq_redis_fixture::RedisServer;
 use delayq_redis_fixture::cluster::Cluster;
-use delayq_tests::eventually;
+use delayq_tests::{Lag, eventually};
 
 use crate::durability::signal;
 use crate::kit::{Act, RIGHTS, Stage, TASKS, does, only, pass};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Where no node is killed: on a slow machine one may be silent for a while, and is not to be taken for dead.
+const CALM: [&str; 2] = ["--cluster-node-timeout", "15000"];
 
 fn slot(cluster: &Cluster, queue: &str) -> u16 {
     cluster.slot(&format!("{{{queue}/0}}")).unwrap()
@@ -46,7 +48,7 @@ async fn empty(client: &Client, queue: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_that_a_client_does_is_done_on_the_node_of_the_queue() {
-    let cluster = Cluster::start(3, 0, &[]).unwrap();
+    let cluster = Cluster::start(3, 0, &CALM).unwrap();
     // Any one node will do to find the others.
     let client = Client::connect(&format!("redis-cluster://127.0.0.1:{}", cluster.node(1).port())).await.unwrap();
     let queues = spread(&cluster, 3);
@@ -95,7 +97,7 @@ async fn all_that_a_client_does_is_done_on_the_node_of_the_queue() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b65_a_failover_of_each_shard_loses_none_of_a_thousand_jobs() {
-    let cluster = Cluster::start(3, 1, &[]).unwrap();
+    let cluster = Cluster::start(3, 1, &CALM).unwrap();
     let client = Client::connect(&cluster.url()).await.unwrap();
     let queues = spread(&cluster, 3);
     let mut stage = Stage::with(&client, |worker| worker.queues(queues.iter().map(String::as_str)));
@@ -132,7 +134,7 @@ async fn b65_a_failover_of_each_shard_loses_none_of_a_thousand_jobs() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_queue_moves_to_another_node_while_its_jobs_run() {
-    let cluster = Cluster::start(3, 0, &[]).unwrap();
+    let cluster = Cluster::start(3, 0, &CALM).unwrap();
     let client = Client::connect(&cluster.url()).await.unwrap();
     let mut stage = Stage::start(&client);
     let send = async |numbers: std::ops::Range<u64>| {
@@ -162,10 +164,11 @@ async fn a_queue_moves_to_another_node_while_its_jobs_run() {
     // At rest it moves on: the worker's waiting connection is on a node that has nothing for it any more.
     empty(&client, TASKS).await;
     cluster.move_slot(slot, to, third).unwrap();
-    let at = Instant::now();
+    let (at, lag) = (Instant::now(), Lag::watch());
     client.enqueue().send(pass(320)).await.unwrap();
     runs.push(stage.next().await);
-    assert!(at.elapsed() < Duration::from_secs(3), "{:?}", at.elapsed());
+    let took = at.elapsed();
+    assert!(took < Duration::from_secs(3) + lag.so_far(), "{took:?}");
     empty(&client, TASKS).await;
     assert_eq!(home(&cluster, TASKS), third);
     assert!(stage.is_quiet(), "none ran twice");
@@ -183,10 +186,10 @@ async fn what_a_replica_confirmed_outlives_its_node() {
     for sent in futures_util::future::join_all(sends).await {
         sent.unwrap();
     }
-    stage.take(20).await;
+    let ran: BTreeSet<u64> = stage.take(20).await.into_iter().map(|ran| ran.n).collect();
     let lost = home(&cluster, TASKS);
     cluster.node_mut(lost).kill();
-    let mut open: BTreeSet<u64> = (20..200).collect();
+    let mut open: BTreeSet<u64> = (0..200).filter(|n| !ran.contains(n)).collect();
     while !open.is_empty() {
         // What ended moments before, and wasn't passed on, runs once more.
         open.remove(&stage.next().await.n);
@@ -215,11 +218,11 @@ async fn what_is_wrong_with_a_cluster_or_its_url_is_said() {
     let new = new.or_else(|_| RedisServer::start_with(&["--cluster-enabled", "yes"])).unwrap();
     let (kind, text) = said(format!("redis-cluster://127.0.0.1:{}", new.port())).await;
     assert!(kind == ErrorKind::Unavailable && text.contains("has given no slots to any"), "{text}");
-    let two = Cluster::start(2, 0, &[]).unwrap();
+    let two = Cluster::start(2, 0, &CALM).unwrap();
     let (kind, text) = said(two.node(1).url()).await;
     assert!(kind == ErrorKind::Config && text.contains("give redis-cluster://host:port"), "{text}");
     // One that has all slots is worked with as any other server.
-    let one = Cluster::start(1, 0, &[]).unwrap();
+    let one = Cluster::start(1, 0, &CALM).unwrap();
     Client::connect(&one.node(0).url()).await.unwrap().schedule(HOUR).send(pass(1)).await.unwrap();
     let (kind, text) = said("redis-cluster://127.0.0.1:1,127.0.0.1:2".to_owned()).await;
     assert!(kind == ErrorKind::Unreachable && text.contains("does a Redis run there?"), "{text}");
@@ -227,11 +230,13 @@ async fn what_is_wrong_with_a_cluster_or_its_url_is_said() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_replicas_of_the_queue_s_own_node_are_asked() {
-    // A replica that is silent for a while is not to be taken for lost.
-    let cluster = Cluster::start(3, 1, &["--cluster-node-timeout", "15000"]).unwrap();
-    let wait = Durability::Replicas { count: 1, within: Duration::from_millis(100) };
-    let builder = Client::builder().durability(wait).send_deadline(Duration::from_secs(1));
-    let client = builder.connect(&cluster.url()).await.unwrap();
+    let cluster = Cluster::start(3, 1, &CALM).unwrap();
+    let connect = async |within: Duration, deadline: Duration| {
+        let builder = Client::builder().durability(Durability::Replicas { count: 1, within }).send_deadline(deadline);
+        builder.connect(&cluster.url()).await.unwrap()
+    };
+    // What is not confirmed in time is asked for once more, which would be counted too.
+    let client = connect(Duration::from_secs(2), Duration::from_secs(10)).await;
     let listed = cluster.owner(cluster.slot("delayq:queues").unwrap()).unwrap();
     let queue = spread(&cluster, 3).into_iter().find(|queue| home(&cluster, queue) != listed).unwrap();
     let waits = |node: &RedisServer| {
@@ -247,10 +252,11 @@ async fn the_replicas_of_the_queue_s_own_node_are_asked() {
         assert_eq!(waits(cluster.node(primary)), asked, "{primary}");
     }
     let replica = cluster.replicas_of(home(&cluster, &queue)).unwrap()[0];
+    let hasty = connect(Duration::from_millis(100), Duration::from_secs(1)).await;
     signal(cluster.node(replica), "STOP");
     // Asked for again it is there already, and nothing is written that a replica could lack.
     for id in [sent.id(), JobId::new()] {
-        let error = client.schedule(HOUR).queue(&queue).id(id).send(pass(1)).await.unwrap_err();
+        let error = hasty.schedule(HOUR).queue(&queue).id(id).send(pass(1)).await.unwrap_err();
         assert!(error.is_unknown() && error.to_string().contains("only 0 of 1 replicas"), "{error}");
     }
     signal(cluster.node(replica), "CONT");
@@ -271,7 +277,7 @@ fn allow(cluster: &Cluster, rights: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_user_with_the_rights_that_are_listed_is_let_in() {
-    let cluster = Cluster::start(3, 0, &[]).unwrap();
+    let cluster = Cluster::start(3, 0, &CALM).unwrap();
     let url = cluster.url().replacen("://", "://app:pw@", 1);
     allow(&cluster, RIGHTS);
     let error = Client::connect(&url).await.unwrap_err();
@@ -308,11 +314,12 @@ async fn a_silent_node_costs_no_lease_on_the_others() {
     let [silent, well] = [&queues[0], &queues[1]];
     let client = Client::connect(&cluster.url()).await.unwrap();
     // Another worker, all of whose places are taken: it would give a lost session's jobs to others.
-    let mut other = Stage::with(&client, |worker| worker.queues([well]).lease(Duration::from_secs(1)).concurrency(1));
+    let lease = Duration::from_secs(3);
+    let mut other = Stage::with(&client, |worker| worker.queues([well]).lease(lease).concurrency(1));
     client.enqueue().queue(well).send(does(Act::WaitPass)).await.unwrap();
     other.next().await;
     // Three places: what a call to the silent node takes along is missing to the other queue.
-    let two_queues = |worker: Worker| worker.queues([silent, well]).lease(Duration::from_secs(1)).concurrency(3);
+    let two_queues = |worker: Worker| worker.queues([silent, well]).lease(lease).concurrency(3);
     let mut stage = Stage::with(&client, two_queues);
     client.enqueue().queue(silent).send(pass(1)).await.unwrap();
     client.enqueue().queue(well).send(does(Act::WaitPass)).await.unwrap();
@@ -321,13 +328,13 @@ async fn a_silent_node_costs_no_lease_on_the_others() {
     let frozen = cluster.node(home(&cluster, silent));
     signal(frozen, "STOP");
     let mut late = 0;
-    for n in 100..130 {
-        // Time itself: many leases, and longer than calls to the silent node are waited for.
+    for n in 100..140 {
+        // Time itself: more than three leases, and longer than calls to the silent node are waited for.
         tokio::time::sleep(Duration::from_millis(250)).await;
-        let at = Instant::now();
+        let (at, lag) = (Instant::now(), Lag::watch());
         client.enqueue().queue(well).send(pass(n)).await.unwrap();
         assert_eq!(stage.next().await.n, n);
-        late += u32::from(at.elapsed() > Duration::from_secs(1));
+        late += u32::from(at.elapsed() > Duration::from_secs(1) + lag.so_far());
     }
     assert!(
         late <= 1,
@@ -338,7 +345,7 @@ async fn a_silent_node_costs_no_lease_on_the_others() {
     empty(&client, well).await;
     other.stop().await;
     let stats = client.stats(well).await.unwrap();
-    assert_eq!((stats.done_total, stats.crashed_total), (32, 0), "the runs that were under way kept their lease");
+    assert_eq!((stats.done_total, stats.crashed_total), (42, 0), "the runs that were under way kept their lease");
     signal(frozen, "CONT");
     client.enqueue().queue(silent).send(pass(3)).await.unwrap();
     while stage.next().await.n != 3 {}

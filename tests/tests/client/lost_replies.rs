@@ -13,7 +13,7 @@ use crate::kit::{Act, Raw, Stage, TASKS, Task, does, only, pass, settled};
 async fn proxied() -> (RedisServer, Proxy, Client, Client) {
     let (server, direct) = server_and_client().await;
     let proxy = Proxy::start(server.port(), 1).await.unwrap();
-    let client = Client::builder().response_timeout(Duration::from_millis(500)).connect(&proxy.url()).await.unwrap();
+    let client = Client::builder().response_timeout(Duration::from_secs(5)).connect(&proxy.url()).await.unwrap();
     // From here on the server knows the script: an answer that gets lost is one of a call that ran.
     client.schedule(Duration::from_secs(600)).send(pass(0)).await.unwrap().cancel().await.unwrap();
     (server, proxy, client, direct)
@@ -178,15 +178,14 @@ async fn k_what_is_asked_of_a_job_may_lose_its_answer_as_well() {
 
 #[tokio::test]
 async fn k_what_an_earlier_try_may_have_done_stays_unknown_when_the_store_is_gone() {
-    let (mut server, _) = server_and_client().await;
+    let (mut server, direct) = server_and_client().await;
     let proxy = Proxy::start(server.port(), 1).await.unwrap();
-    let client = Client::builder()
-        .response_timeout(Duration::from_millis(200))
-        .send_deadline(Duration::from_millis(800))
-        .connect(&proxy.url())
-        .await
-        .unwrap();
-    let handle = client.schedule(Duration::from_secs(600)).send(pass(0)).await.unwrap();
+    let builder = Client::builder().send_deadline(Duration::from_millis(800));
+    let client = builder.connect(&proxy.url()).await.unwrap();
+    // From here on the server knows the script.
+    direct.schedule(Duration::from_secs(600)).send(pass(0)).await.unwrap().cancel().await.unwrap();
+    let sent = direct.schedule(Duration::from_secs(600)).send(pass(0)).await.unwrap();
+    let handle = client.handle::<Task>(sent.id());
     // The cancel arrives and its answer doesn't; then there is nobody to ask.
     let lost = proxy.struck();
     proxy.strike(Blow::Reply { keep: 0, end: End::Close }, &[handle.id().as_uuid().as_bytes()], 1000);

@@ -10,7 +10,7 @@ use delayq::engine::redis::{RedisEngine, Settings, Target};
 use delayq::store::{Prefix, Store};
 use delayq_redis_fixture::RedisServer;
 use delayq_redis_fixture::proxy::{Mode, Proxy};
-use delayq_tests::{eventually, server_and_client};
+use delayq_tests::{Lag, eventually, server_and_client, watched};
 
 use crate::kit::{Act, Raw, Stage, TASKS, does, listens, pass, settled};
 
@@ -25,10 +25,11 @@ async fn b55_after_a_restart_that_lost_everything_work_goes_on_within_five_secon
     client.schedule(Duration::from_secs(60)).send(pass(2)).await.unwrap();
     for n in 3..5 {
         server.restart().unwrap();
-        let back = Instant::now();
+        let (back, lag) = (Instant::now(), Lag::watch());
         client.enqueue().send(pass(n)).await.unwrap();
         assert_eq!(stage.next().await.n, n);
-        assert!(back.elapsed() < RESUMES, "{:?}", back.elapsed());
+        let took = back.elapsed();
+        assert!(took < RESUMES + lag.so_far(), "{took:?}");
     }
     settled(&client, 1).await;
     assert!(stage.is_quiet());
@@ -49,9 +50,10 @@ async fn b23_after_a_restart_from_the_log_every_job_runs_once() {
     stage.open(1);
     stage.passed().await;
     server.restart().unwrap();
-    let back = Instant::now();
+    let (back, lag) = (Instant::now(), Lag::watch());
     let mut runs = stage.take(100).await;
-    assert!(back.elapsed() < Duration::from_millis(1500) + RESUMES, "{:?}", back.elapsed());
+    let took = back.elapsed();
+    assert!(took < Duration::from_millis(1500) + RESUMES + lag.so_far(), "{took:?}");
     settled(&client, 101).await;
     assert!(stage.is_quiet(), "none ran twice");
     runs.sort_by_key(|ran| ran.n);
@@ -69,13 +71,14 @@ async fn b59_a_worker_whose_connections_were_killed_ten_times_hears_the_next_job
         // A little, so that it is killed in different states.
         tokio::time::sleep(Duration::from_millis(30)).await;
     }
-    let killed = Instant::now();
+    let (killed, lag) = (Instant::now(), Lag::watch());
     eventually("it listens again", || async { listens(&server).then_some(()) }).await;
-    assert!(killed.elapsed() < RESUMES, "{:?}", killed.elapsed());
-    let sent = Instant::now();
+    let took = killed.elapsed();
+    assert!(took < RESUMES + lag.so_far(), "{took:?}");
+    let (sent, lag) = (Instant::now(), Lag::watch());
     client.enqueue().send(pass(1)).await.unwrap();
-    let ran = stage.next().await;
-    assert!(ran.at - sent < Duration::from_millis(500), "{:?}", ran.at - sent);
+    let took = stage.next().await.at - sent;
+    assert!(took < Duration::from_millis(500) + lag.so_far(), "{took:?}");
     settled(&client, 1).await;
     assert_eq!(client.stats(TASKS).await.unwrap().crashed_total, 0);
     stage.stop().await;
@@ -126,10 +129,11 @@ async fn b60_a_demoted_server_is_left_for_the_new_one() {
     // A failover: new connections lead to the new primary, and the old ones stay, on what is now a replica.
     proxy.redirect(new.port());
     old.command(&["REPLICAOF", "127.0.0.1", &new.port().to_string()]).unwrap();
-    let over = Instant::now();
+    let (over, lag) = (Instant::now(), Lag::watch());
     client.enqueue().send(pass(2)).await.unwrap();
     assert_eq!(stage.next().await.n, 2);
-    assert!(over.elapsed() < RESUMES, "{:?}", over.elapsed());
+    let took = over.elapsed();
+    assert!(took < RESUMES + lag.so_far(), "{took:?}");
     let on_new = Client::connect(&new.url()).await.unwrap();
     settled(&on_new, 1).await;
     stage.stop().await;
@@ -150,16 +154,17 @@ async fn b63_a_worker_without_a_store_backs_off() {
     assert!((2..60).contains(&tried), "{tried} connections in 3 s");
     client.enqueue().send(pass(1)).await.unwrap();
     proxy.set(Mode::Pass);
-    let healed = Instant::now();
+    let (healed, lag) = (Instant::now(), Lag::watch());
     assert_eq!(stage.next().await.n, 1);
-    assert!(healed.elapsed() < RESUMES, "{:?}", healed.elapsed());
+    let took = healed.elapsed();
+    assert!(took < RESUMES + lag.so_far(), "{took:?}");
     stage.stop().await;
 }
 
 /// With `DELAYQ_OUTAGE_S=600` it lasts ten minutes, and the lease is the default.
 #[tokio::test]
 async fn an_outage_of_many_leases_loses_no_run_and_no_job() {
-    let seconds = std::env::var("DELAYQ_OUTAGE_S").map_or(4, |text| text.parse().unwrap());
+    let seconds = std::env::var("DELAYQ_OUTAGE_S").map_or(6, |text| text.parse().unwrap());
     let (outage, lease) = (Duration::from_secs(seconds), Duration::from_secs(if seconds < 120 { 1 } else { 30 }));
     let mut server = RedisServer::start_with(&["--appendonly", "yes", "--appendfsync", "always"]).unwrap();
     let client = Client::connect(&server.url()).await.unwrap();
@@ -168,8 +173,9 @@ async fn an_outage_of_many_leases_loses_no_run_and_no_job() {
         client.enqueue().send(does(Act::WaitPass)).await.unwrap();
         stage.next().await;
     }
-    let middle = client.schedule(outage / 2).send_all((1..=20).map(pass)).await;
-    assert!(middle.into_iter().all(|sent| sent.is_ok()));
+    // They fall due towards its end: it may begin a while after this.
+    let amid = client.schedule(outage - Duration::from_secs(1)).send_all((1..=20).map(pass)).await;
+    assert!(amid.into_iter().all(|sent| sent.is_ok()));
     server.kill();
     // Time itself, many times the lease.
     tokio::time::sleep(outage / 2).await;
@@ -178,9 +184,10 @@ async fn an_outage_of_many_leases_loses_no_run_and_no_job() {
     tokio::time::sleep(outage / 2).await;
     assert!(stage.is_quiet());
     server.restart().unwrap();
-    let back = Instant::now();
+    let (back, lag) = (Instant::now(), Lag::watch());
     let runs = stage.take(20).await;
-    assert!(back.elapsed() < RESUMES, "{:?}", back.elapsed());
+    let took = back.elapsed();
+    assert!(took < RESUMES + lag.so_far(), "{took:?}");
     stage.open(1);
     settled(&client, 22).await;
     assert!(stage.is_quiet(), "none ran twice");
@@ -203,19 +210,19 @@ async fn b63_an_idle_worker_asks_little_and_without_a_store_its_processor_is_idl
     assert_eq!(line, "ready\n");
     eventually("it listens", || async { listens(&server).then_some(()) }).await;
     client.schedule(Duration::from_secs(600)).send(pass(1)).await.unwrap();
+    watched(&server, TASKS).await;
     let mut raw = Raw::connect(&server).await;
     // What nothing to do costs in this time, and then an outage of that: time itself is what is tested.
-    let idle = Duration::from_millis(1500);
-    let (asked, cpu) = (processed(&mut raw).await, cpu_ms(child.id()));
-    tokio::time::sleep(idle).await;
-    let (asked, cpu) = (processed(&mut raw).await - asked, cpu_ms(child.id()) - cpu);
-    assert!(asked < 75, "{asked} commands in {idle:?}, those inside scripts included");
+    let (asked, cpu, since) = (processed(&mut raw).await, cpu_ms(child.id()), Instant::now());
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    let (asked, cpu, idle) = (processed(&mut raw).await - asked, cpu_ms(child.id()) - cpu, since.elapsed());
+    let per_second = asked as f64 / idle.as_secs_f64();
+    assert!(per_second < 50.0, "{per_second} commands a second, those inside scripts included");
     assert!(cpu < idle.as_millis() as u64 / 5, "{cpu} ms of processor in {idle:?} of nothing to do");
     server.kill();
-    let outage = Duration::from_secs(3);
-    let cpu = cpu_ms(child.id());
-    tokio::time::sleep(outage).await;
-    let cpu = cpu_ms(child.id()) - cpu;
+    let (cpu, since) = (cpu_ms(child.id()), Instant::now());
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let (cpu, outage) = (cpu_ms(child.id()) - cpu, since.elapsed());
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(cpu < outage.as_millis() as u64 / 5, "{cpu} ms of processor in {outage:?} without a store");

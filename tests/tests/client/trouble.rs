@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use delayq::{Client, ErrorKind, JobStatus};
+use delayq::{Client, Error, ErrorKind, JobStatus};
 use delayq_redis_fixture::RedisServer;
-use delayq_tests::{PATIENCE, eventually, server_and_client};
+use delayq_tests::{Lag, PATIENCE, eventually, server_and_client};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::kit::{Act, Raw, Stage, TASKS, does, pass, settled};
@@ -20,6 +20,15 @@ fn send_many(client: &Client, count: u64) -> Vec<tokio::task::JoinHandle<()>> {
             })
         })
         .collect()
+}
+
+/// Why the store refuses a send. One whose time is over before its turn comes is sent again.
+async fn refusal(client: &Client) -> Error {
+    eventually("the store refuses it", || async {
+        let error = client.enqueue().send(pass(99)).await.unwrap_err();
+        (!error.to_string().starts_with("the sends before this one")).then_some(error)
+    })
+    .await
 }
 
 #[tokio::test]
@@ -67,7 +76,7 @@ async fn b60_a_server_that_is_read_only_for_a_while_costs_no_attempt() {
     server.command(&["REPLICAOF", "127.0.0.1", &nobody]).unwrap();
     let sends = send_many(&client, 50);
     let short = Client::builder().send_deadline(Duration::from_millis(300)).connect(&server.url()).await.unwrap();
-    let refused = short.enqueue().send(pass(99)).await.unwrap_err();
+    let refused = refusal(&short).await;
     assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused:?}");
     assert!(refused.is_temporary() && !refused.is_unknown());
     // The run ends while nothing can be written. Three seconds of it are what is tested.
@@ -75,13 +84,14 @@ async fn b60_a_server_that_is_read_only_for_a_while_costs_no_attempt() {
     tokio::time::sleep(Duration::from_millis(2700)).await;
     assert!(matches!(held.status().await.unwrap(), JobStatus::Running { .. }), "reading works all along");
     server.command(&["REPLICAOF", "NO", "ONE"]).unwrap();
-    let healed = Instant::now();
+    let (healed, lag) = (Instant::now(), Lag::watch());
     for send in sends {
         send.await.unwrap();
     }
     let runs = stage.take(50).await;
     settled(&client, 51).await;
-    assert!(healed.elapsed() < RESUMES, "{:?}", healed.elapsed());
+    let took = healed.elapsed();
+    assert!(took < RESUMES + lag.so_far(), "{took:?}");
     assert!(runs.iter().all(|ran| ran.attempt == 1));
     let stats = client.stats(TASKS).await.unwrap();
     assert_eq!((stats.crashed_total, stats.retried_total, stats.dead_total), (0, 0, 0));
@@ -105,19 +115,20 @@ async fn b63_a_server_that_is_busy_with_a_foreign_script_is_waited_for() {
     });
     let busy = || async { server.command(&["PING"]).unwrap().starts_with("-BUSY").then_some(()) };
     eventually("it is busy", busy).await;
-    let refused = short.enqueue().send(pass(99)).await.unwrap_err();
+    let refused = refusal(&short).await;
     assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused:?}");
     let sends = send_many(&client, 50);
     // Longer than one answer may take: time itself is what is tested.
     tokio::time::sleep(Duration::from_secs(2)).await;
     server.command(&["SCRIPT", "KILL"]).unwrap();
-    let healed = Instant::now();
+    let (healed, lag) = (Instant::now(), Lag::watch());
     endless.await.unwrap();
     for send in sends {
         send.await.unwrap();
     }
     assert!(stage.take(50).await.iter().all(|ran| ran.attempt == 1));
-    assert!(healed.elapsed() < RESUMES, "{:?}", healed.elapsed());
+    let took = healed.elapsed();
+    assert!(took < RESUMES + lag.so_far(), "{took:?}");
     settled(&client, 51).await;
     stage.stop().await;
 }
@@ -136,12 +147,13 @@ async fn b63_a_server_that_sleeps_for_three_seconds_is_waited_for() {
     let mut awake = [0; 5];
     bed.read_exact(&mut awake).await.unwrap();
     assert_eq!(&awake, b"+OK\r\n");
-    let healed = Instant::now();
+    let (healed, lag) = (Instant::now(), Lag::watch());
     for send in sends {
         send.await.unwrap();
     }
     let mut runs = stage.take(50).await;
-    assert!(healed.elapsed() < RESUMES, "{:?}", healed.elapsed());
+    let took = healed.elapsed();
+    assert!(took < RESUMES + lag.so_far(), "{took:?}");
     settled(&client, 51).await;
     assert!(stage.is_quiet(), "sends that came in twice made one job each");
     runs.sort_by_key(|ran| ran.n);
@@ -189,7 +201,8 @@ async fn b69_a_full_server_refuses_new_jobs_at_once_and_finishes_old_ones() {
     for answer in client.enqueue().send_all((0..500).map(pass)).await {
         assert_eq!(answer.unwrap_err().kind(), ErrorKind::Full);
     }
-    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+    // Half of what a send is tried for.
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
     let stats = client.stats(TASKS).await.unwrap();
     assert_eq!((stats.enqueued_total, stats.orphans), (3, 0), "nothing of it was written");
     assert_eq!(raw.ask::<u64>(&[b"EXISTS", crate::kit::key("unique").as_bytes()]).await, 0);
@@ -239,8 +252,9 @@ async fn b64_a_server_with_too_many_clients_is_unavailable_and_then_works() {
     }
     drop(one);
     others.clear();
-    let room = Instant::now();
+    let (room, lag) = (Instant::now(), Lag::watch());
     assert_eq!(stage.next().await.n, 2);
-    assert!(room.elapsed() < RESUMES, "{:?}", room.elapsed());
+    let took = room.elapsed();
+    assert!(took < RESUMES + lag.so_far(), "{took:?}");
     stage.stop().await;
 }

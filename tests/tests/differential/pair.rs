@@ -10,12 +10,12 @@ use std::task::Poll;
 use std::time::Duration;
 
 use delayq::engine::embedded::{Clock, EmbeddedEngine};
-use delayq::engine::redis::{RedisEngine, Settings, Target};
+use delayq::engine::redis::{RedisEngine, Target};
 use delayq::engine::{BoxFuture, Engine, Marker, Reply, Script};
 use delayq::store::{Prefix, SCRIPTS, Shard, Store};
 use delayq::{Error, ErrorKind};
 use delayq_tests::Folder;
-use delayq_tests::store_kit::{Dump, EmbeddedKeys, RawKeys, RedisKeys, Value};
+use delayq_tests::store_kit::{Dump, EmbeddedKeys, RawKeys, RedisKeys, Value, patient};
 
 /// What `lib/base` says, and what Redis is told instead: to take the clock off the end of the arguments. The embedded
 /// engine's clock can be any, the server's is its own.
@@ -175,7 +175,7 @@ pub(crate) struct Pair {
 impl Pair {
     /// A fresh queue on a server, and in memory or in a file.
     pub(crate) async fn new(url: &str, queue: &str, in_file: bool) -> Pair {
-        let target = Target::parse(url, Settings::default()).unwrap();
+        let target = Target::parse(url, patient()).unwrap();
         let now = Arc::new(AtomicU64::new(0));
         let redis = Side {
             engine: Arc::new(RedisEngine::connect(target).await.unwrap()),

@@ -68,7 +68,7 @@ async fn the_log_stays_bounded_while_three_write() {
         futures_util::future::join_all(writers).await.into_iter().map(|writer| writer.unwrap()).collect();
     watched.abort();
     let longest = longest.load(Ordering::Relaxed);
-    assert!(longest > 2 << 20 && longest < 20 << 20, "the log had {} MB", longest >> 20);
+    assert!(longest > 2 << 20 && longest < 32 << 20, "the log had {} MB", longest >> 20);
     let client = base.client().await;
     assert_eq!(client.stats("log").await.unwrap().waiting, 3600);
     drop((client, stores));
@@ -91,7 +91,8 @@ async fn a_long_reader_holds_nobody_up() {
         send_cargo(&client).await.unwrap();
         longest = longest.max(sent.elapsed());
     }
-    assert!(longest < Duration::from_secs(1), "one send took {longest:?}, all of them {:?}", from.elapsed());
+    // Who is held up waits for 5 s.
+    assert!(longest < Duration::from_secs(4), "one send took {longest:?}, all of them {:?}", from.elapsed());
     let log = std::fs::metadata(base.beside("-wal")).unwrap().len();
     assert!(log > 9 << 20, "the log has {log} bytes: it never wanted to begin anew, so nothing was tested");
     reader.execute_batch("COMMIT").unwrap();

@@ -36,27 +36,40 @@ async fn listened(base: &Base) {
 async fn two_workers_of_other_processes_run_each_job_once() {
     let base = Base::new();
     let client = base.client().await;
-    let mut workers = [worker(&base), worker(&base)];
-    for worker in &mut workers {
-        worker.says("ready").await;
-    }
+    let (mut one, mut other) = (worker(&base), worker(&base));
+    one.says("ready").await;
+    other.says("ready").await;
     sessions(&client, 2).await;
-    let jobs: Vec<Steady> = (0..400).map(|n| steady(&n.to_string(), 30 + n % 7)).collect();
-    for sent in client.schedule(Duration::from_millis(200)).send_all(jobs).await {
-        sent.unwrap();
+    let mut said: [Vec<String>; 2] = Default::default();
+    let (mut sent, mut ends) = (0, 0);
+    let has_run = |lines: &Vec<String>| lines.iter().any(|line| line.starts_with("start "));
+    // A worker that the machine kept from its turn has its share in a later batch.
+    while !said.iter().all(has_run) {
+        assert!(sent < 2000, "one did all the work");
+        let jobs: Vec<Steady> = (sent..sent + 400).map(|n| steady(&n.to_string(), 30 + n % 7)).collect();
+        for job in client.schedule(Duration::from_millis(200)).send_all(jobs).await {
+            job.unwrap();
+        }
+        sent += 400;
+        while ends < sent {
+            let (by, line) = tokio::select! {
+                line = one.line() => (0, line),
+                line = other.line() => (1, line),
+            };
+            let line = line.expect("it goes on until it is killed");
+            ends += u64::from(line.starts_with("end "));
+            said[by].push(line);
+        }
     }
-    done(&client, 400).await;
-    let mut starts: BTreeMap<String, u32> = BTreeMap::new();
-    let mut shares = Vec::new();
-    for worker in &mut workers {
-        let lines = worker.kill().await;
-        let names = lines.iter().filter_map(|line| line.strip_prefix("start "));
-        shares.push(names.clone().count());
-        names.for_each(|name| *starts.entry(name.to_owned()).or_default() += 1);
+    done(&client, sent).await;
+    said[0].extend(one.kill().await);
+    said[1].extend(other.kill().await);
+    let mut starts: BTreeMap<&str, u32> = BTreeMap::new();
+    for name in said.iter().flatten().filter_map(|line| line.strip_prefix("start ")) {
+        *starts.entry(name).or_default() += 1;
     }
-    assert_eq!(starts.len(), 400);
+    assert_eq!(starts.len() as u64, sent);
     assert!(starts.values().all(|count| *count == 1), "some job ran twice: {starts:?}");
-    assert!(shares.iter().all(|share| *share > 0), "one did all the work: {shares:?}");
     base.assert_whole();
 }
 
@@ -67,22 +80,26 @@ async fn a_job_wakes_an_idle_worker_of_another_process() {
     let mut worker = worker(&base);
     worker.says("ready").await;
     listened(&base).await;
-    // One may be lucky: it comes just when the worker's own wait is over. Not five.
+    // Each comes right after the one before was done. Without a signal it would take nearly all of the worker's own wait of
+    // 5 s; one may be lucky, and the machine may hold another up. Not most of them.
+    let mut took = Vec::new();
     for n in 0..5 {
         let (name, sent) = (n.to_string(), Instant::now());
         client.enqueue().send(steady(&name, 0)).await.unwrap();
         worker.says(&format!("start {name}")).await;
-        let took = sent.elapsed();
-        assert!(took < Duration::from_millis(500), "job {n}: {took:?}; without a signal it is up to 5 s");
+        took.push(sent.elapsed());
         worker.says(&format!("end {name}")).await;
         done(&client, n + 1).await;
     }
+    let prompt = took.iter().filter(|took| **took < Duration::from_millis(2500)).count();
+    assert!(prompt >= 3, "{took:?}; without a signal it is nearly 5 s");
     // And one that is due later: whoever sleeps learns of the earlier due time.
     client.schedule(Duration::from_secs(60)).send(steady("far", 0)).await.unwrap();
     let sent = Instant::now();
     client.schedule(Duration::from_millis(300)).send(steady("near", 0)).await.unwrap();
     worker.says("start near").await;
-    assert!((300..800).contains(&sent.elapsed().as_millis()), "{:?}", sent.elapsed());
+    let took = sent.elapsed();
+    assert!((300..4000).contains(&took.as_millis()), "{took:?}; without a signal it is nearly 5 s");
 }
 
 /// How often a process's threads went to sleep so far.
@@ -106,21 +123,26 @@ async fn an_idle_worker_neither_writes_nor_polls() {
     client.enqueue().send(steady("first", 0)).await.unwrap();
     worker.says("end first").await;
     done(&client, 1).await;
+    // That is written beside the first send.
+    eventually("the queue is listed", || async {
+        client.queues().await.unwrap().contains(&"steady".to_owned()).then_some(())
+    })
+    .await;
     drop(client);
     let look = base.look();
     let version = || look.query_row("PRAGMA data_version", (), |row| row.get::<_, i64>(0)).unwrap();
     // Three seconds of idleness are what is measured: a beat each, and one wait that ends.
     let (mut seen, mut changes) = (version(), 0);
-    let (from, until) = (sleeps(worker.pid()), Instant::now() + Duration::from_secs(3));
-    while Instant::now() < until {
+    let (before, from) = (sleeps(worker.pid()), Instant::now());
+    while from.elapsed() < Duration::from_secs(3) {
         tokio::time::sleep(Duration::from_millis(20)).await;
         let now = version();
         changes += u32::from(now != seen);
         seen = now;
     }
-    let slept = sleeps(worker.pid()) - from;
-    assert!(changes <= 6, "{changes} commits in 3 s");
-    assert!(slept <= 50, "its threads woke up {slept} times in 3 s");
+    let (slept, seconds) = (sleeps(worker.pid()) - before, from.elapsed().as_secs_f64());
+    assert!(f64::from(changes) <= 3.0 * seconds, "{changes} commits in {seconds} s");
+    assert!(slept as f64 <= 17.0 * seconds, "its threads woke up {slept} times in {seconds} s");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -133,18 +155,19 @@ async fn a_killed_worker_s_job_is_finished_by_another_process() {
         command.args([&base.url(), "steady"]);
         Process::start(&mut command)
     };
-    let mut first = crashing();
-    first.says("ready").await;
-    let job = client.enqueue().send(steady("a", 400)).await.unwrap();
-    first.says("start a 1").await;
-    let mut second = crashing();
-    second.says("ready").await;
+    let (mut one, mut other) = (crashing(), crashing());
+    one.says("ready").await;
+    other.says("ready").await;
     sessions(&client, 2).await;
+    let job = client.enqueue().send(steady("a", 3000)).await.unwrap();
+    let (first, second) = tokio::select! {
+        () = one.says("start a 1") => (&mut one, &mut other),
+        () = other.says("start a 1") => (&mut other, &mut one),
+    };
     // In the middle of the run, and in the middle of whatever its threads do with the file.
     first.kill().await;
-    let killed = Instant::now();
+    // The patience is shorter than the lease that workers have by default.
     second.says("start a 2").await;
-    assert!(killed.elapsed() < Duration::from_secs(5), "{:?} with a lease of 2 s", killed.elapsed());
     second.says("end a").await;
     done(&client, 1).await;
     assert_eq!(job.status().await.unwrap(), JobStatus::Done);

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use delayq::engine::embedded::{Clock, EmbeddedEngine};
 use delayq::engine::{Engine, Reply, Script};
 use delayq::{Client, ErrorKind};
-use delayq_tests::{eventually, soon};
+use delayq_tests::{PATIENCE, eventually, soon};
 
 use super::{ASKS, Base, Gate, send_cargo};
 
@@ -52,20 +52,20 @@ async fn a_runtime_that_ends_leaves_the_others_their_calls() {
     let base = Base::new();
     let engine = base.engine().await;
     let (other, stop) = (engine.clone(), Arc::new(AtomicBool::new(false)));
-    let stopped = stop.clone();
+    let (stopped, rounds) = (stop.clone(), Arc::new(AtomicUsize::new(0)));
+    let gone = rounds.clone();
     // It comes and goes, each time with calls in flight: before, while and after somebody works on them.
     let restless = std::thread::spawn(move || {
-        let mut rounds = 0;
         while !stopped.load(Ordering::SeqCst) {
-            let runtime = runtime();
-            let in_flight: Vec<_> = (0..rounds % 4)
+            let (runtime, round) = (runtime(), gone.load(Ordering::SeqCst));
+            let in_flight: Vec<_> = (0..round % 4)
                 .map(|_| {
                     let engine = other.clone();
                     runtime.spawn(async move { count(&engine, "restless").await })
                 })
                 .collect();
             runtime.block_on(async {
-                if rounds % 2 == 0 {
+                if round.is_multiple_of(2) {
                     tokio::task::yield_now().await;
                 } else {
                     count(&other, "restless").await.unwrap();
@@ -73,19 +73,22 @@ async fn a_runtime_that_ends_leaves_the_others_their_calls() {
             });
             runtime.shutdown_background();
             drop(in_flight);
-            rounds += 1;
+            gone.fetch_add(1, Ordering::SeqCst);
         }
-        rounds
     });
-    for n in 1..=400 {
+    let (mut n, deadline) = (0, Instant::now() + PATIENCE);
+    // For as long as it takes until enough of them came and went.
+    while n < 400 || rounds.load(Ordering::SeqCst) <= 10 {
+        let rounds = rounds.load(Ordering::SeqCst);
+        assert!(n < 400 || Instant::now() < deadline, "only {rounds} runtimes came and went within {PATIENCE:?}");
+        n += 1;
         let answer = soon("an answer", count(&engine, "steady")).await;
         assert_eq!(answer.unwrap(), Reply::Int(n));
     }
     stop.store(true, Ordering::SeqCst);
-    let rounds = restless.join().unwrap();
-    assert!(rounds > 10, "only {rounds} runtimes came and went");
+    restless.join().unwrap();
     // One that ended before its call began leaves the line to the next.
-    assert_eq!(soon("an answer", count(&engine, "steady")).await.unwrap(), Reply::Int(401));
+    assert_eq!(soon("an answer", count(&engine, "steady")).await.unwrap(), Reply::Int(n + 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -134,7 +137,7 @@ async fn a_runtime_can_end_while_others_keep_the_engine_busy() {
         told.send(())
     });
     // Without end where it is kept for others.
-    let ended = tokio::time::timeout(Duration::from_secs(5), ended).await;
+    let ended = tokio::time::timeout(PATIENCE, ended).await;
     stop.store(true, Ordering::SeqCst);
     ended.expect("the runtime ends while others go on").unwrap();
     for task in busy {

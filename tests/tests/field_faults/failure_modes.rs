@@ -8,7 +8,7 @@ use delayq_redis_fixture::RedisServer;
 use delayq_redis_fixture::cluster::Cluster;
 use delayq_redis_fixture::proxy::{Mode, Proxy};
 use delayq_redis_fixture::sentinel::Sentinels;
-use delayq_tests::eventually;
+use delayq_tests::{Lag, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tracing::Level;
 
@@ -146,12 +146,20 @@ impl Case {
         said
     }
 
+    /// Why a send fails that was tried: one whose time is over before knows nothing of the store.
+    async fn refused(&self) -> Error {
+        let untried = |error: &Error| error.to_string().starts_with("the sends before this one");
+        let send = || self.client.enqueue().id(JobId::named("2")).send(pass(2));
+        let tried = || async { Some(send().await.unwrap_err()).filter(|error| !untried(error)) };
+        eventually("a send is tried", tried).await
+    }
+
     /// While the store fails: sends are refused with this kind, the worker says why once a cause and goes on trying.
     async fn fails(&self, kind: ErrorKind) {
         // The first may meet a connection that is dead and not known to be; from then on it is clear.
-        let first = self.client.enqueue().id(JobId::named("2")).send(pass(2)).await.unwrap_err();
+        let first = self.refused().await;
         self.section.has(&first.to_string());
-        let then = self.client.enqueue().id(JobId::named("2")).send(pass(2)).await.unwrap_err();
+        let then = self.refused().await;
         self.section.is(kind, &then);
         assert_eq!(then.is_temporary(), kind != ErrorKind::Denied, "{then:?}");
         // A new connection is refused for the same reason, unless it is only calls that are.
@@ -181,14 +189,14 @@ impl Case {
 
     /// Once the store is well again: the worker goes on by itself, and no job was charged an attempt.
     async fn recovers(mut self) {
-        let healed = Instant::now();
+        let (healed, lag) = (Instant::now(), Lag::watch());
         let send = || self.client.enqueue().id(JobId::named("2")).send(pass(2));
         eventually("a send succeeds", || async { send().await.ok() }).await;
         let ran = self.stage.next().await;
         assert_eq!((ran.n, ran.attempt), (2, 1));
         settled(&self.client, QUEUE, 2).await;
-        assert!(healed.elapsed() < RESUMES, "{:?}", healed.elapsed());
-        let stats = self.client.stats(QUEUE).await.unwrap();
+        assert!(healed.elapsed() < RESUMES + lag.so_far(), "{:?}", healed.elapsed());
+        let stats = eventually("the counts", || async { self.client.stats(QUEUE).await.ok() }).await;
         assert_eq!((stats.crashed_total, stats.retried_total, stats.dead_total), (0, 0, 0));
         if !self.trouble(Level::WARN).is_empty() {
             let over = |event: &Event| event.message == "the store can be worked with again";
@@ -207,7 +215,8 @@ async fn mode_down_at_start() {
     let (url, port) = (server.url(), server.port());
     let section = Section { heading: "Redis is down", port };
     let client = connect(&url).await.unwrap();
-    client.enqueue().send(pass(1)).await.unwrap();
+    let send = || client.enqueue().id(JobId::named("1")).send(pass(1));
+    eventually("a job is sent", || async { send().await.ok() }).await;
     // With the connect timeout that there is unless another is set: it is the longest wait, not the shortest.
     let usual = Client::builder().send_deadline(Duration::from_millis(1)).connect(&url).await.unwrap();
     usual.stats(QUEUE).await.unwrap();
@@ -215,7 +224,7 @@ async fn mode_down_at_start() {
     usual.stats(QUEUE).await.unwrap_err();
     let asked = Instant::now();
     section.is(ErrorKind::Unreachable, &usual.stats(QUEUE).await.unwrap_err());
-    assert!(asked.elapsed() < Duration::from_millis(500), "a refusal is told when it comes: {:?}", asked.elapsed());
+    assert!(asked.elapsed() < Duration::from_millis(2500), "a refusal is told when it comes: {:?}", asked.elapsed());
     section.is(ErrorKind::Unreachable, &connect(&url).await.unwrap_err());
     section.is(ErrorKind::Unreachable, &connect(&format!("redis://:{SECRET}@127.0.0.1:{port}/")).await.unwrap_err());
     let no_socket = connect(&format!("redis+unix:///nowhere/redis.sock?pass={SECRET}")).await.unwrap_err();
@@ -226,9 +235,9 @@ async fn mode_down_at_start() {
     let warned = eventually("it says so", || async { logged.of(Level::WARN).pop() }).await;
     section.has(&warned.fields["error"]);
     server.restart().unwrap();
-    let back = Instant::now();
+    let (back, lag) = (Instant::now(), Lag::watch());
     assert_eq!(stage.next().await.n, 1);
-    assert!(back.elapsed() < RESUMES, "{:?}", back.elapsed());
+    assert!(back.elapsed() < RESUMES + lag.so_far(), "{:?}", back.elapsed());
     settled(&client, QUEUE, 1).await;
     stage.stop().await;
 }
@@ -245,11 +254,11 @@ async fn mode_down_and_back() {
 
 #[tokio::test]
 async fn mode_loading() {
-    // Loading is slowed down by so many µs a key.
+    // Loading is slowed down by so many µs a key: it lasts until all has been looked at.
     let mut server = RedisServer::start_with(&[&DURABLE[..], &["--key-load-delay", "60"]].concat()).unwrap();
     let mut raw = Raw::connect(&server).await;
     let mut pipe = redis::pipe();
-    for n in 0..14_000 {
+    for n in 0..60_000 {
         pipe.cmd("SET").arg(n).arg(n).ignore();
     }
     pipe.query_async::<()>(&mut raw.0).await.unwrap();
@@ -261,6 +270,7 @@ async fn mode_loading() {
     };
     eventually("it loads", ping("-LOADING")).await;
     case.fails(ErrorKind::Unavailable).await;
+    server.command(&["CONFIG", "SET", "key-load-delay", "0"]).unwrap();
     eventually("it has loaded", ping("+PONG")).await;
     case.recovers().await;
 }
@@ -299,11 +309,13 @@ async fn mode_full() {
     let server = RedisServer::start_with(&["--maxmemory-policy", "noeviction"]).unwrap();
     let mut raw = Raw::connect(&server).await;
     let case = Case::on("Redis is full", &server.url()).await;
+    let deadline = Duration::from_secs(5);
+    let patient = Client::builder().send_deadline(deadline).connect(&server.url()).await.unwrap();
     raw.set("maxmemory", "1").await;
     let started = Instant::now();
-    let refused = case.client.enqueue().send(pass(9)).await.unwrap_err();
+    let refused = patient.enqueue().send(pass(9)).await.unwrap_err();
     case.section.is(ErrorKind::Full, &refused);
-    assert!(refused.is_temporary() && started.elapsed() < Duration::from_millis(140), "at once: it may stay full");
+    assert!(refused.is_temporary() && started.elapsed() < deadline / 2, "at once: it may stay full");
     // The worker has no trouble at all.
     case.stage.open(1);
     settled(&case.client, QUEUE, 1).await;

@@ -17,6 +17,8 @@ use tokio::sync::{Semaphore, mpsc};
 pub(crate) const FIELD: &str = "field";
 /// The shortest lease that there is: what waits for its end waits no longer than it must.
 pub(crate) const LEASE: Duration = Duration::from_millis(500);
+/// A lease for where others wait for its end: a busy machine keeps nobody from renewing it who lives.
+pub(crate) const LONG_LEASE: Duration = Duration::from_secs(3);
 /// What a busy machine may add to a time that is promised.
 pub(crate) const SLACK: Duration = Duration::from_millis(400);
 /// Later than any case runs.

@@ -32,6 +32,8 @@ pub(crate) enum Act {
     },
     /// Waits for the gate, then succeeds.
     Wait,
+    /// Waits for the gate, then fails.
+    WaitFail,
     /// Fails with this text.
     Fail(String),
     /// Fails up to this attempt, then succeeds.
@@ -119,6 +121,10 @@ async fn act(n: u64, what: Act, cx: &JobContext) -> JobResult {
         Act::Wait => {
             cx.data::<Gate>()?.acquire().await?.forget();
             Ok(())
+        }
+        Act::WaitFail => {
+            cx.data::<Gate>()?.acquire().await?.forget();
+            Err("told to fail")?
         }
         Act::FailUntil(attempt) if cx.attempt() > attempt => Ok(()),
         Act::FailUntil(_) => Err("not yet")?,

@@ -8,7 +8,7 @@ use delayq_tests::store_kit::World;
 use delayq_tests::{eventually, server_and_client};
 use tracing::Level;
 
-use crate::kit::{conserved, key, settled};
+use crate::kit::{LONG_LEASE, conserved, key, settled};
 use crate::kit_b::{Act, Deed, Logged, QUEUE, Raw, Retried, Stage, does, pass};
 
 #[tokio::test]
@@ -45,7 +45,8 @@ async fn b69_oom_in_scripts() {
     for answer in client.enqueue().send_all((0..300).map(pass)).await {
         assert_eq!(answer.unwrap_err().kind(), ErrorKind::Full);
     }
-    assert!(started.elapsed() < Duration::from_secs(1), "at once: {:?}", started.elapsed());
+    // What is tried again is tried for 10 s.
+    assert!(started.elapsed() < Duration::from_secs(5), "at once: {:?}", started.elapsed());
     let after = client.stats(QUEUE).await.unwrap();
     assert_eq!((after.enqueued_total, after.orphans), (before.enqueued_total, 0), "no trace of it");
     assert_eq!(raw.ask::<u64>(&["HLEN", key(QUEUE, "unique").as_str()]).await, 1);
@@ -168,17 +169,16 @@ async fn b70_what_was_evicted_after_all_makes_no_run_that_is_not_fenced() {
         let (server, client) = (&server, &client);
         async move {
             let queue = format!("b-evicts-{lost}");
-            let short = Duration::from_millis(500);
-            let mut stage = Stage::with(client, |worker| worker.queues([queue.as_str()]).lease(short));
+            let mut stage = Stage::with(client, |worker| worker.queues([queue.as_str()]).lease(LONG_LEASE));
             client.enqueue().queue(queue.as_str()).send(does(1, Act::Wait)).await.unwrap();
             let first = stage.next().await;
             let world = World::on(server).await.named("delayq", &queue);
             let name = world.dump().await.0.into_keys().find(|name| name.starts_with(lost)).expect("such a key");
             world.write(&name, None).await;
             // Somebody else who would run what was given away.
-            let other = Stage::with(client, |worker| worker.queues([queue.as_str()]).lease(short));
+            let other = Stage::with(client, |worker| worker.queues([queue.as_str()]).lease(LONG_LEASE));
             // Longer than the lease, so that whatever is lost is noticed: time itself is what is tested.
-            tokio::time::sleep(Duration::from_millis(1300)).await;
+            tokio::time::sleep(2 * LONG_LEASE).await;
             stage.open(1);
             other.open(1);
             let next = client.enqueue().queue(queue.as_str()).send(pass(2)).await.unwrap();
@@ -190,6 +190,7 @@ async fn b70_what_was_evicted_after_all_makes_no_run_that_is_not_fenced() {
             runs.extend(stage.ended().await);
             runs.extend(other.ended().await);
             runs.retain(|ran| ran.n == 1);
+            runs.sort_by_key(|ran| ran.at);
             assert!(
                 runs.is_sorted_by(|one, next| one.token < next.token),
                 "{lost}: each with a higher number: {runs:?}"

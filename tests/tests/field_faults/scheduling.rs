@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use delayq::{Client, DeadReason, ErrorKind, JobHandle, JobStatus, JobType};
 use delayq_redis_fixture::RedisServer;
 use delayq_tests::process::Process;
-use delayq_tests::{eventually, server_and_client};
+use delayq_tests::{Lag, eventually, server_and_client};
 
 use crate::kit::{conserved, quiet_panics, settled};
 use crate::kit_b::{Act, Deed, Hasty, QUEUE, Retried, Stage, does, pass};
@@ -15,14 +15,15 @@ use crate::kit_b::{Act, Deed, Hasty, QUEUE, Retried, Stage, does, pass};
 async fn b72_a_moved_job_starts_when_it_was_moved_to_and_not_at_once() {
     let (server, client) = server_and_client().await;
     let mut stage = Stage::start(&client);
+    let lag = Lag::watch();
     let ms = Duration::from_millis;
-    // Later, earlier, twice, to now, and to a time that is over.
+    // Later, earlier, twice, to now, and to the time that it had. None is due before it is moved.
     let moves: [(&str, u64, &[u64]); 5] = [
-        ("later", 200, &[600]),
+        ("later", 3_000, &[3_500]),
         ("earlier", 60_000, &[400]),
-        ("twice", 100, &[60_000, 500]),
+        ("twice", 3_000, &[60_000, 500]),
         ("now", 60_000, &[0]),
-        ("once more the same", 300, &[300]),
+        ("once more the same", 3_000, &[3_000]),
     ];
     let mut expected = Vec::new();
     for (n, (_, first, then)) in (0..).zip(moves) {
@@ -32,8 +33,8 @@ async fn b72_a_moved_job_starts_when_it_was_moved_to_and_not_at_once() {
             let due = job.reschedule(ms(*delay)).await.unwrap();
             match job.status().await.unwrap() {
                 JobStatus::Waiting { due: stored, attempts: 0, .. } => assert_eq!(stored, due),
-                // What is due now may have started.
-                other => assert_eq!(*delay, 0, "{n}: {other:?}"),
+                // What is due by now may have started.
+                other => assert!(client.stats(QUEUE).await.unwrap().now >= due, "{n}: {other:?}"),
             }
             if delay == then.last().unwrap() {
                 expected.push((n, asked + ms(*delay)));
@@ -45,8 +46,8 @@ async fn b72_a_moved_job_starts_when_it_was_moved_to_and_not_at_once() {
         let early = wanted.saturating_duration_since(ran.at);
         // The store's clock and this one are read one after the other.
         assert!(early < ms(3), "{what}: {early:?} early");
-        assert!(ran.at < wanted + ms(1000), "{what}: {:?} late", ran.at - wanted);
-        assert!(ran.lateness < ms(1000), "{what}: {:?}", ran.lateness);
+        let late = ran.at.saturating_duration_since(wanted).max(ran.lateness);
+        assert!(late < ms(1000) + lag.so_far(), "{what}: {late:?} late");
     }
     settled(&client, QUEUE, moves.len() as u64).await;
     assert!(stage.ended().await.is_empty(), "none ran twice");
@@ -127,11 +128,17 @@ async fn b74_a_unique_key_is_free_after_every_end() {
     }
     client.enqueue().unique("k").send(Hasty { n: 2, act: Act::Wait }).await.unwrap();
     stage.next().await;
-    is_taken(&client, "while it runs").await;
     is_free(&client, "after its timeout").await;
-    client.enqueue().unique("k").send(Retried { n: 3, act: Act::FailUntil(9) }).await.unwrap();
+    client.enqueue().unique("k").send(Retried { n: 3, act: Act::WaitFail }).await.unwrap();
     stage.next().await;
+    // While the queue is paused, the next attempt does not begin.
+    client.pause(QUEUE).await.unwrap();
+    stage.open(1);
+    let waits = || async { (client.stats(QUEUE).await.unwrap().waiting == 1).then_some(()) };
+    eventually("it waits for its next attempt", waits).await;
     is_taken(&client, "while it will be tried again").await;
+    client.resume(QUEUE).await.unwrap();
+    stage.open(3);
     stage.take(3).await;
     is_free(&client, "after its last attempt").await;
     let waiting = client.schedule::<Deed>(Duration::from_secs(60)).unique("k").send(pass(4)).await.unwrap();
@@ -140,6 +147,7 @@ async fn b74_a_unique_key_is_free_after_every_end() {
     is_free(&client, "once it is cancelled").await;
     let running = client.enqueue().unique("k").send(does(5, Act::Wait)).await.unwrap();
     stage.next().await;
+    is_taken(&client, "while it runs").await;
     running.cancel().await.unwrap();
     is_taken(&client, "while a cancelled run goes on").await;
     stage.open(1);
@@ -197,19 +205,17 @@ async fn b74_a_unique_key_of_a_killed_worker_is_free_once_its_job_has_ended() {
     let (server, client) = server_and_client().await;
     let mut first = worker_process(&server);
     first.says("ready").await;
-    let send =
-        |name: &str| client.enqueue::<Steady>().unique("k").send(Steady { name: name.to_owned(), takes_ms: 500 });
-    let job = send("a").await.unwrap();
+    let send = |name: &str, takes_ms: u64| {
+        client.enqueue::<Steady>().unique("k").send(Steady { name: name.to_owned(), takes_ms })
+    };
+    let job = send("a", 3_000).await.unwrap();
     first.says("start a 1").await;
-    let mut second = worker_process(&server);
-    second.says("ready").await;
+    // In the middle of its run.
     first.kill().await;
-    let killed = Instant::now();
-    assert_eq!(send("b").await.unwrap_err().owner(), Some(job.id()), "the job has not ended");
-    // The lease of 600 ms, a beat, and the run.
+    assert_eq!(send("b", 1).await.unwrap_err().owner(), Some(job.id()), "the job has not ended");
+    let mut second = worker_process(&server);
     second.says("start a 2").await;
-    let sent = eventually("the key is free", || async { send("b").await.ok() }).await;
-    assert!(killed.elapsed() < Duration::from_secs(4), "{:?}", killed.elapsed());
+    let sent = eventually("the key is free", || async { send("b", 1).await.ok() }).await;
     second.says("start b 1").await;
     eventually("it is done", || async { (sent.status().await.unwrap() == JobStatus::Done).then_some(()) }).await;
     second.signal("TERM");

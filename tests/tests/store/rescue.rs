@@ -5,7 +5,7 @@ use std::time::Duration;
 use delayq::ErrorKind;
 use delayq::store::Refusal;
 use delayq::store::ops::{NewJob, Place, Rescue, Settled, Verdict};
-use delayq_tests::store_kit::{Hand, Run, Value, With, World, id, job, kind};
+use delayq_tests::store_kit::{Hand, LONG, Run, Value, With, World, id, job, kind};
 
 delayq_tests::store_cases!(
     a_b_sessions_are_lost_when_their_leases_run_out,
@@ -43,20 +43,27 @@ async fn holding(world: &World, jobs: std::ops::Range<u64>) -> (Hand<'_>, Vec<Ru
 
 async fn a_b_sessions_are_lost_when_their_leases_run_out(world: &World) {
     world.create(&[job(1)]).await;
-    let mut short = world.open_for(Duration::from_millis(300)).await;
-    // Its longer lease keeps a slow machine from looking like an outage.
+    // Long leases keep a slow machine from looking like an outage.
+    let before = world.now_ms().await;
+    let mut short = world.open().await;
+    let (after, lease_ms) = (world.now_ms().await, LONG.as_millis() as u64);
+    let opened = world.score("sessions", short.id).await.unwrap();
+    assert!((before + lease_ms..=after + lease_ms).contains(&opened), "{opened}");
     let other = world.open().await;
     let run = short.take_one().await;
     assert_eq!(rescue(world, &short, 10).await, Rescue::Alive);
-    let expires = world.score("sessions", short.id).await.unwrap();
+    // Of one of them little is left from here on.
+    let expires = world.now_ms().await + 300;
+    world.set_score("sessions", short.id, Some(expires)).await;
     let lost = loop {
-        let lost = other.beat().await.lost;
         let now = world.now_ms().await;
+        let lost = other.beat().await.lost;
         if !lost.is_empty() {
+            let now = world.now_ms().await;
             assert!(now >= expires, "{now} is before {expires}");
             break lost;
         }
-        assert!(now < expires + 5000, "nobody says that it is lost");
+        assert!(now < expires, "at {now} nobody says that it is lost");
         tokio::time::sleep(Duration::from_millis(10)).await;
     };
     assert_eq!(lost, [short.id]);

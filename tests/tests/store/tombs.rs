@@ -80,7 +80,7 @@ async fn i_an_old_tombstone_keeps_no_job_out(world: &World) {
     world.create(&[job(1)]).await;
     world.store.cancel(&world.shard, &id(1)).await.unwrap();
     let old = TOMBSTONE.as_millis() as u64;
-    let fresh = score(world, old - 2000, 2).await;
+    let fresh = score(world, old / 2, 2).await;
     world.set_score("tombs", id(1), Some(fresh)).await;
     assert_eq!(world.send(&[job(1)]).await, [Sent::Already]);
     let stale = score(world, old + 1, 2).await;
@@ -94,7 +94,7 @@ async fn i_an_old_tombstone_keeps_no_job_out(world: &World) {
 
 async fn i_old_tombstones_are_trimmed_as_others_come(world: &World) {
     let old = TOMBSTONE.as_millis() as u64;
-    let (stale, fresh) = (score(world, old + 1, 1).await, score(world, old - 5000, 1).await);
+    let (stale, fresh) = (score(world, old + 1, 1).await, score(world, old / 2, 1).await);
     world.set_score("tombs", id(90), Some(stale)).await;
     world.set_score("tombs", id(91), Some(fresh)).await;
     world.create(&[job(1), job(2)]).await;

@@ -64,9 +64,11 @@ async fn it_runs_about_as_many_jobs_as_the_service_behind_them_serves() {
         (bank.served.load(Ordering::SeqCst) >= served + 800).then_some(())
     })
     .await;
-    let (peak, limit) = (bank.peak.load(Ordering::SeqCst), reported(&client).await.unwrap());
+    let peak = bank.peak.load(Ordering::SeqCst);
     assert!((30..=160).contains(&peak), "{peak} at once for a service of 40");
-    assert!((20..=160).contains(&limit), "{limit} allowed for a service of 40");
+    // A window in which the machine was slow lowers it for a while.
+    let fits = |limit: &u64| (20..=160).contains(limit);
+    eventually("as many are allowed as fit a service of 40", || async { reported(&client).await.filter(fits) }).await;
     worker.stop().await.unwrap();
     let stats = client.stats("bank").await.unwrap();
     assert_eq!((stats.running, stats.dead, stats.crashed_total), (0, 0, 0), "{stats:?}");
@@ -75,12 +77,17 @@ async fn it_runs_about_as_many_jobs_as_the_service_behind_them_serves() {
 #[tokio::test(flavor = "multi_thread")]
 async fn it_stays_within_its_bounds() {
     let (_server, client) = server_and_client().await;
-    queue_up(&client, 600).await;
+    queue_up(&client, 5000).await;
     let bank = Bank::new(1000);
     let worker = Worker::new(client.clone()).data(bank.clone()).queues(["bank"]).adaptive_concurrency(10..=30);
-    let worker = Running::start(worker);
+    let worker = Running::start(worker.grace(Duration::ZERO));
     eventually("it is at the upper bound", || async { reported(&client).await.filter(|limit| *limit == 30) }).await;
-    eventually("all are served", || async { (bank.served.load(Ordering::SeqCst) == 600).then_some(()) }).await;
+    eventually("30 at once", || async { (bank.peak.load(Ordering::SeqCst) >= 30).then_some(()) }).await;
+    let served = bank.served.load(Ordering::SeqCst);
+    eventually("it has had time to rise on", || async {
+        (bank.served.load(Ordering::SeqCst) >= served + 300).then_some(())
+    })
+    .await;
     assert_eq!(bank.peak.load(Ordering::SeqCst), 30);
     worker.stop().await.unwrap();
 }

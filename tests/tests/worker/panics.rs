@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use delayq::{CancelOutcome, DeadReason, JobStatus, Worker};
-use delayq_tests::{Running, eventually, server_and_client};
-use tokio::sync::Semaphore;
+use delayq::{CancelOutcome, DeadReason, Job, JobContext, JobResult, JobStatus, Worker, delayed_job};
+use delayq_tests::{PATIENCE, Running, eventually, server_and_client};
 use tower::util::MapFutureLayer;
 
-use super::{Act, Probe, log, probe, quiet_panics};
+use super::{Act, Probe, gate, log, probe, quiet_panics, tell};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn b84_a_panic_fails_its_job_and_nothing_else() {
@@ -46,6 +45,7 @@ async fn b84_a_panic_fails_its_job_and_nothing_else() {
 
 #[tokio::test(flavor = "current_thread")]
 async fn b31_a_handler_that_blocks_the_runtime_keeps_its_lease() {
+    const LEASE: Duration = Duration::from_secs(2);
     let (_server, client) = server_and_client().await;
     let (log, mut runs) = log();
     // The blocked worker lives on a runtime of its own thread, the other one here.
@@ -63,13 +63,13 @@ async fn b31_a_handler_that_blocks_the_runtime_keeps_its_lease() {
                     .await;
                 }
             };
-            Worker::new(client).data(log).lease(Duration::from_secs(1)).run_until(stop).await.unwrap();
+            Worker::new(client).data(log).lease(LEASE).run_until(stop).await.unwrap();
         });
     });
     client.enqueue::<Probe>().send(probe("blocks", Act::Block { ms: 4_000 })).await.unwrap();
     runs.next().await;
     let (other_log, mut other_runs) = super::log();
-    let other = Running::start(Worker::new(client.clone()).data(other_log).lease(Duration::from_secs(1)));
+    let other = Running::start(Worker::new(client.clone()).data(other_log).lease(LEASE));
     eventually("its end", || async { (client.stats("default").await.unwrap().done_total == 1).then_some(()) }).await;
     other.stop().await.unwrap();
     assert!(other_runs.rest().is_empty(), "the job was given away");
@@ -77,31 +77,48 @@ async fn b31_a_handler_that_blocks_the_runtime_keeps_its_lease() {
     assert_eq!(client.stats("default").await.unwrap().crashed_total, 0);
 }
 
+/// Blocks its thread until its test lets it go.
+#[delayed_job(name = "wedged", version = 1, queue = "wedged", backoff = fixed("1h"), timeout = "1s")]
+struct Wedged;
+
+/// Set when the wedged may go on: their threads must end before the test does.
+struct Release(Arc<AtomicBool>);
+
+impl Job for Wedged {
+    async fn run(self, cx: JobContext) -> JobResult {
+        tell("wedged", &cx)?;
+        let released = &cx.data::<Release>()?.0;
+        // As good as for ever, but for a test that failed meanwhile.
+        let started = Instant::now();
+        while !released.load(Ordering::Relaxed) && started.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn f_a_run_that_blocks_its_thread_for_ever_is_given_up() {
     let (_server, client) = server_and_client().await;
     let (log, mut runs) = log();
-    let worker = Running::start(Worker::new(client.clone()).data(log).lease(Duration::from_secs(1)).concurrency(10));
-    // Timeout 1 s, grace after it 5 s: given up at 6 s, while the thread is blocked for 8.
-    let started = Instant::now();
-    let job = client.enqueue::<Probe>().send(probe("wedged", Act::Block { ms: 8_000 })).await.unwrap();
+    let released = Arc::new(AtomicBool::new(false));
+    let worker = Worker::new(client.clone()).data(log).data(Release(released.clone())).queues(["wedged"]);
+    let worker = Running::start(worker.lease(Duration::from_secs(1)).concurrency(10));
+    // Timeout 1 s, grace after it 5 s: given up at 6 s.
+    let job = client.enqueue().send(Wedged).await.unwrap();
     assert_eq!(runs.next().await.attempt, 1);
     let status = eventually("the retry in the store", || async {
         let status = job.status().await.unwrap();
         matches!(status, JobStatus::Waiting { .. }).then_some(status)
     })
     .await;
-    assert!(
-        started.elapsed() < Duration::from_millis(7_900),
-        "only after the thread was free: {:?}",
-        started.elapsed()
-    );
     let JobStatus::Waiting { attempts, last_error, .. } = status else { unreachable!("matched above") };
     assert_eq!(attempts, 1, "the attempt counts");
-    assert!(last_error.unwrap().contains("blocks its thread"));
+    let error = last_error.unwrap();
+    assert!(error.contains("blocks its thread"), "only after the thread was free: {error}");
     assert_eq!(job.cancel().await.unwrap(), CancelOutcome::Cancelled);
-    // The runtime's other threads would otherwise be waited for.
-    drop(worker);
+    released.store(true, Ordering::Relaxed);
+    worker.stop().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -109,7 +126,7 @@ async fn f_a_run_that_is_given_up_before_it_began_does_not_begin_beside_its_retr
     let (_server, client) = server_and_client().await;
     let (log, mut runs) = log();
     // A layer of the user's holds the first run up, past its timeout and the grace after it.
-    let (gate, is_first) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicBool::new(true)));
+    let (gate, is_first) = (gate(), Arc::new(AtomicBool::new(true)));
     let held = gate.clone();
     let layer = MapFutureLayer::new(move |run| {
         let (gate, waits) = (held.clone(), is_first.swap(false, Ordering::SeqCst));
