@@ -25,16 +25,16 @@ pub(crate) struct Cli {
     /// How many runs at once. A busy machine stalls processes, which may excuse further runs: see the column `stalls`.
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=64))]
     pub(crate) at_once: u64,
-    /// Faults by name or number; all that are built unless given.
+    /// Faults by name or number; all sixty, and the decoders, unless given.
     #[arg(long, num_args = 1.., value_name = "FAULT")]
     pub(crate) fault: Vec<String>,
-    /// Minutes for all faults together.
+    /// Minutes for the firing of all faults and seeds together, where they run one after the other; starting, healing and draining come on top.
     #[arg(long, conflicts_with = "seconds_per_fault")]
     pub(crate) minutes: Option<f64>,
     /// How long each fault goes on; it is fired again and again until then, and at least once.
     #[arg(long, value_name = "S")]
     pub(crate) seconds_per_fault: Option<f64>,
-    /// List the faults and whether they are built, and run nothing.
+    /// List the faults, and run nothing.
     #[arg(long)]
     pub(crate) list: bool,
     /// Ten faults in under two minutes.

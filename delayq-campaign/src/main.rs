@@ -2,6 +2,7 @@
 //! after the other, and judges from the history of each run whether delayq kept its promises.
 
 mod cli;
+mod decoders;
 mod dice;
 mod faults;
 mod hands;
@@ -31,6 +32,9 @@ use world::{EngineKind, MUTANTS};
 /// How long a fault goes on unless told otherwise, and in a short run.
 const SECONDS: f64 = 10.0;
 const SMOKE_SECONDS: f64 = 0.0;
+/// How many changed inputs a decoder gets for each seed of a run of all faults, and of a short one.
+const INPUTS: u64 = 20_000;
+const SMOKE_INPUTS: u64 = 500;
 
 #[tokio::main(worker_threads = 2)]
 async fn main() -> ExitCode {
@@ -83,7 +87,7 @@ async fn campaign(cli: Cli) -> ExitCode {
     let mutant = cli.mutant.as_ref().and_then(|name| MUTANTS.iter().find(|mutant| mutant.name == name));
     let usual = if cli.smoke { SMOKE_SECONDS } else { SECONDS };
     let seconds = match cli.minutes {
-        Some(minutes) => minutes * 60.0 / chosen.len().max(1) as f64,
+        Some(minutes) => minutes * 60.0 / (chosen.len().max(1) as u64 * cli.seeds) as f64,
         None => cli.seconds_per_fault.unwrap_or(usual),
     };
     let plan = |seed| Plan {
@@ -96,7 +100,20 @@ async fn campaign(cli: Cli) -> ExitCode {
     };
     let seeds = (0..cli.seeds).map(|nth| cli.seed.wrapping_add(nth));
     let todo = seeds.flat_map(|seed| chosen.iter().map(move |fault| (**fault, plan(seed)))).collect();
-    told(&Campaign::of(hands::run_all(todo, cli.at_once, stopped()).await), cli.json)
+    let mut campaign = Campaign::of(hands::run_all(todo, cli.at_once, stopped()).await);
+    if cli.fault.is_empty() && mutant.is_none() {
+        let seeds = cli.seed..cli.seed.saturating_add(cli.seeds);
+        let each = if cli.smoke { SMOKE_INPUTS } else { INPUTS };
+        eprintln!("  decoders: {each} changed inputs each, for each seed");
+        match tokio::task::spawn_blocking(move || decoders::torment(seeds, each)).await {
+            Ok(decoded) => campaign.add(decoded),
+            Err(error) => {
+                eprintln!("the decoders' run ended: {error}");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    told(&campaign, cli.json)
 }
 
 /// Prints what came of it, and ends accordingly.

@@ -3,6 +3,7 @@
 
 use serde::Serialize;
 
+use crate::decoders::Decoded;
 use crate::faults::Fault;
 use crate::judge::{Invariant, Judgement, Ruling, Verdict};
 use crate::run::Report;
@@ -14,6 +15,8 @@ pub(crate) struct Campaign {
     pub(crate) verdict: Verdict,
     /// By fault, then seed.
     pub(crate) reports: Vec<Report>,
+    /// Where all faults were run.
+    pub(crate) decoded: Option<Decoded>,
 }
 
 impl Campaign {
@@ -22,7 +25,14 @@ impl Campaign {
         let mut seeds: Vec<u64> = reports.iter().map(|report| report.seed).collect();
         seeds.sort_unstable();
         seeds.dedup();
-        Campaign { verdict: worst(reports.iter().map(|report| report.judgement.verdict)), seeds, reports }
+        let verdict = worst(reports.iter().map(|report| report.judgement.verdict));
+        Campaign { verdict, seeds, reports, decoded: None }
+    }
+
+    /// Counts what became of the decoders' inputs as well.
+    pub(crate) fn add(&mut self, decoded: Decoded) {
+        self.verdict = worst([self.verdict, decoded.verdict].into_iter());
+        self.decoded = Some(decoded);
     }
 
     /// The runs of each fault.
@@ -129,6 +139,10 @@ pub(crate) fn print(campaign: &Campaign) {
         for line in &report.lines {
             println!("    {line}");
         }
+    }
+    if let Some(decoded) = &campaign.decoded {
+        println!("\ndecoders: {}: {} inputs each", cell(decoded.verdict), decoded.inputs);
+        decoded.findings.iter().take(12).for_each(|finding| println!("  {finding}"));
     }
     println!("\n{}", summary(campaign));
 }

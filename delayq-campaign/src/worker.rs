@@ -118,9 +118,7 @@ where
         let journal = self.journal.clone();
         let (id, token) = (request.id().as_uuid(), request.run_token());
         let due_ms = request.due().as_millisecond().max(0) as u64;
-        // Lateness counts from when the job was there: one that was due in the past came later.
-        let expected_ms = due_ms.max(request.enqueued_at().as_millisecond().max(0) as u64);
-        let (attempt, now_us) = (request.attempt(), expected_ms * 1000 + request.lateness().as_micros() as u64);
+        let (attempt, now_us) = (request.attempt(), request.claimed_at().as_microsecond().max(0) as u64);
         if is_quick(request.payload()) {
             let bytes = checksum(request.payload());
             return Box::pin(async move {

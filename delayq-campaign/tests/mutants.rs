@@ -2,9 +2,18 @@
 
 use std::process::Command;
 
-/// Runs a mutant under its fault: the invariants that failed, and for how many ms the machine itself stalled.
+/// What came of a mutant under its fault.
+struct Ran {
+    /// The invariants that failed.
+    broken: Vec<char>,
+    /// For how many ms the machine itself stalled.
+    stalled_ms: u64,
+    /// All that was printed.
+    told: String,
+}
+
 #[track_caller]
-fn ran(mutant: &str) -> (Vec<char>, u64) {
+fn ran(mutant: &str) -> Ran {
     let run = Command::new(env!("CARGO_BIN_EXE_delayq-campaign")).args(["--smoke", "--mutant", mutant]).output();
     let run = run.expect("the campaign can be started");
     let told = String::from_utf8_lossy(&run.stdout);
@@ -14,13 +23,13 @@ fn ran(mutant: &str) -> (Vec<char>, u64) {
     let words: Vec<&str> = row.split_whitespace().collect();
     let (cells, stalled_ms) = (&words[2..11], words[16].parse::<u64>().expect("the last column is a time"));
     let failed = "LEODATQCS".chars().zip(cells).filter(|(_, cell)| **cell == "FAIL").map(|(letter, _)| letter);
-    (failed.collect(), stalled_ms)
+    Ran { broken: failed.collect(), stalled_ms, told: told.into_owned() }
 }
 
 /// The invariants that failed with a mutant.
 #[track_caller]
 fn caught(mutant: &str) -> Vec<char> {
-    ran(mutant).0
+    ran(mutant).broken
 }
 
 #[test]
@@ -45,12 +54,13 @@ fn a_rescue_that_keeps_the_run_number() {
 
 #[test]
 fn a_claim_that_does_not_look_at_the_clock() {
-    assert!(caught("claim-before-due").contains(&'E'));
+    let Ran { broken, told, .. } = ran("claim-before-due");
+    assert!(broken.contains(&'E') && told.contains("by the store's clock at its claim"), "{told}");
 }
 
 #[test]
 fn a_claim_that_leaves_its_jobs_due() {
-    let (broken, stalled_ms) = ran("claim-keeps-due");
+    let Ran { broken, stalled_ms, .. } = ran("claim-keeps-due");
     assert!(['A', 'C'].iter().all(|letter| broken.contains(letter)), "{broken:?}");
     // While the machine stalls, a job may run twice for that.
     assert!(broken.contains(&'D') || stalled_ms > 0, "{broken:?}");

@@ -108,8 +108,10 @@ pub(crate) enum Command {
     /// Count what waits, runs and died in each queue
     Queues(queues::Options),
     /// Start nothing more of a queue; what runs goes on, sends are taken
+    #[command(after_help = "Examples:\n  delayq pause orders mail\n  delayq pause orders --new")]
     Pause(pause::Options),
     /// Let a paused queue go on
+    #[command(after_help = "Example: delayq resume orders mail")]
     Resume(pause::Options),
     /// Show how many jobs fall due when
     Forecast(forecast::Options),
@@ -123,4 +125,26 @@ pub(crate) enum Command {
     Top(top::Options),
     /// Print completions for a shell
     Completions(completions::Options),
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    fn has_examples(path: &str, command: &clap::Command) {
+        for under in command.get_subcommands() {
+            has_examples(&format!("{path} {}", under.get_name()), under);
+        }
+        if !command.has_subcommands() {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains(path), "--help of `{path}` has no example: {help:?}");
+        }
+    }
+
+    #[test]
+    fn the_help_of_each_command_has_examples() {
+        has_examples("delayq", &Cli::command());
+    }
 }

@@ -18,6 +18,9 @@ mod kit;
 mod looking;
 #[path = "cli/lost.rs"]
 mod lost;
+#[cfg(target_os = "linux")]
+#[path = "cli/progress.rs"]
+mod progress;
 #[path = "cli/security.rs"]
 mod security;
 #[path = "cli/sending.rs"]

@@ -306,7 +306,8 @@ async fn aof_rewrite(world: &mut World) -> Result<Seen, BoxError> {
 
 async fn deleted_key(world: &mut World) -> Result<Seen, BoxError> {
     let keys = ["stats", "wake", "sessions", "tombs", "due:5", "held", "error", "jobs", "done", "unique", "queues"];
-    let mut key = keys[((world.spin + world.turn) % keys.len() as u64) as usize].to_owned();
+    // Seeds that follow each other share them.
+    let mut key = keys[((world.round + world.turn) % keys.len() as u64) as usize].to_owned();
     let (store, shard) = world.store().await?;
     // So that there is something to lose.
     for _ in 0..10 {

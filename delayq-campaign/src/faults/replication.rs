@@ -114,11 +114,14 @@ async fn frozen_master(world: &mut World) -> Result<Seen, BoxError> {
     world.rest_ms(apart_ms).await?;
     // It wakes and knows nothing: connections that were there lead to it still, and it has clients.
     kill_process(old, Signal::CONT)?;
+    let woke_us = now_us();
     let woke = role_of(replica(world)?) == "master";
     let both_ms = world.dice.between(1000, 4000);
     world.rest_ms(both_ms).await?;
-    // What it took without its replica is lost when it is made to follow.
-    world.tell(What::MayLose { since, until: now_us(), why: "acknowledged by the old primary alone".to_owned() });
+    // What it took without its replica is lost when it is made to follow: that is the lag of 2 s that it allows, and the second
+    // until it looks at its replicas again.
+    let until = now_us().min(woke_us + 3_500_000);
+    world.tell(What::MayLose { since, until, why: "acknowledged by the old primary alone".to_owned() });
     follow(world).await?;
     if let Some(front) = &world.servers.front {
         front.cut();

@@ -21,6 +21,10 @@ const BESIDE: usize = 30;
 
 /// Which queues, and how far ahead.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  delayq forecast
+  delayq forecast orders --step 1m --steps 60")]
 pub(crate) struct Options {
     /// Only these
     #[arg(value_name = "QUEUE")]

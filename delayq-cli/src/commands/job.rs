@@ -23,6 +23,10 @@ const PAYLOAD_SHOWN_MAX: usize = 8 * 1024;
 
 /// Which job.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  delayq job 01a22bef-18b5-7342-b68f-8f4ab4e56ab5
+  delayq job 01a22bef-18b5-7342-b68f-8f4ab4e56ab5 --queue orders --json | jq .payload")]
 pub(crate) struct Options {
     /// Its id
     id: JobId,

@@ -20,6 +20,11 @@ pub(crate) const LATE: Duration = Duration::from_secs(60);
 
 /// Which queues, and how often.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  delayq queues
+  delayq queues orders mail --watch
+  delayq queues --json | jq 'select(.dead > 0)'")]
 pub(crate) struct Options {
     /// Only these
     #[arg(value_name = "QUEUE")]

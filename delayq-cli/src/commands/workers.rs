@@ -21,6 +21,10 @@ const RUNNING_MAX: usize = 1000;
 
 /// Which queues.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  delayq workers
+  delayq workers orders --running")]
 pub(crate) struct Options {
     /// Only these
     #[arg(value_name = "QUEUE")]

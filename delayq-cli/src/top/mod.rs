@@ -47,7 +47,11 @@ Keys: arrows or hjkl, Enter and Esc, Tab for the next list, / filters, s sorts, 
 p pauses or resumes a queue; R retries and D deletes the dead letter, X cancels the job under the cursor: each asks first.
 
 One look costs three commands a queue, for 250 queues at the most, and within a queue a page of 50 jobs: it doesn't \
-grow with the jobs.")]
+grow with the jobs.
+
+Examples:
+  delayq top
+  delayq top orders mail --interval 1s --read-only")]
 pub(crate) struct Options {
     /// Only these
     #[arg(value_name = "QUEUE")]

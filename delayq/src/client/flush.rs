@@ -12,7 +12,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::{Error, ErrorKind};
-use crate::limits::{SEND_BACKLOG_MAX, SEND_BATCH_BYTES_MAX, SEND_BATCH_MAX};
+use crate::limits::{SEND_BACKLOG_MAX, SEND_BATCH_BYTES_MAX, SEND_BATCH_MAX, TOMBSTONE};
 use crate::store::ops::{NewJob, Sent};
 use crate::store::{Shard, Store};
 
@@ -244,9 +244,17 @@ async fn send_batch(store: &Store, shard: &Shard, batch: Vec<Parcel>) -> bool {
     let mut pause = PAUSE_FIRST;
     // Whether an earlier try may have reached the store: then a later refusal doesn't mean that nothing is there.
     let mut maybe_sent = false;
+    let first = tokio::time::Instant::now();
     loop {
         let jobs: Vec<&NewJob> = batch.iter().flat_map(|parcel| &parcel.jobs).collect();
-        let error = match store.enqueue(shard, &jobs).await {
+        let sending = store.enqueue(shard, &jobs);
+        let sent = if maybe_sent {
+            // Beyond that a job that was sent first may have ended and be forgotten: this one would be another.
+            tokio::time::timeout_at(first + REPEATED_WITHIN, sending).await.unwrap_or_else(|_| Err(gave_up()))
+        } else {
+            sending.await
+        };
+        let error = match sent {
             Ok(sent) => {
                 let mut sent = sent.into_iter();
                 for parcel in batch {
@@ -283,6 +291,15 @@ async fn send_batch(store: &Store, shard: &Shard, batch: Vec<Parcel>) -> bool {
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(PAUSE_MAX);
     }
+}
+
+/// How long after the first try of a send a later one may still reach the store: less than an ended job's id is remembered.
+const REPEATED_WITHIN: Duration = Duration::from_secs(14);
+const _: () = assert!(REPEATED_WITHIN.as_millis() < TOMBSTONE.as_millis());
+
+fn gave_up() -> Error {
+    let text = "no connection and no answer came while the send could be repeated safely: it may have happened, and is safe to send again with the same id";
+    Error::new(ErrorKind::Unknown, text)
 }
 
 async fn send_apart(store: &Store, shard: &Shard, batch: Vec<Parcel>) -> bool {

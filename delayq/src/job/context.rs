@@ -71,6 +71,11 @@ impl JobContext {
         self.request.enqueued_at()
     }
 
+    /// When it was claimed, by the store's clock: never before [`due`](JobContext::due).
+    pub fn claimed_at(&self) -> Timestamp {
+        self.request.claimed_at()
+    }
+
     /// How long after its due time it was claimed, or after it was sent if that was later.
     pub fn lateness(&self) -> Duration {
         self.request.lateness()

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use super::id::JobId;
 use super::registered::Registered;
-use crate::clock::timestamp;
+use crate::clock::{timestamp, timestamp_us};
 
 /// One run of a job: the request of the service stack. Cheap to clone.
 #[derive(Clone)]
@@ -106,6 +106,11 @@ impl JobRequest {
     /// When the job was sent, by the store's clock.
     pub fn enqueued_at(&self) -> Timestamp {
         timestamp(self.meta.enqueued_ms)
+    }
+
+    /// When it was claimed, by the store's clock: never before [`due`](JobRequest::due).
+    pub fn claimed_at(&self) -> Timestamp {
+        timestamp_us(self.meta.claimed_us)
     }
 
     /// How long after its due time it was claimed, by the store's clock alone. A job whose due time had passed when it was sent

@@ -33,7 +33,14 @@ impl Pump {
     pub(super) fn may_claim(&mut self) -> bool {
         match &self.alone {
             Alone::No => !self.hub.solo.is_taken(),
-            Alone::Running => false,
+            Alone::Running => {
+                // It was judged and blocks its thread on: there is nothing to be alone for.
+                let is_over = self.lane.runs.are_stuck();
+                if is_over {
+                    self.end_alone();
+                }
+                is_over
+            }
             Alone::Wanted { since, .. } => {
                 if since.elapsed() < DRAIN_FOR_SOLO {
                     return false;

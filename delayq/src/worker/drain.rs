@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::execute::FOR_EVER;
 use super::pump::{PAUSE_FIRST, Pump};
 use crate::store::ops::{Closed, Verdict};
 
@@ -15,6 +16,8 @@ const STOPPING: Duration = Duration::from_secs(1);
 impl Pump {
     /// The graceful end: nothing is claimed any more, what runs has the grace period, the rest is handed back.
     pub(super) async fn drain(&mut self) {
+        // From the moment in which it was asked to stop; a grace without end is one that no process outlives.
+        let grace = Instant::now() + self.hub.grace.min(FOR_EVER);
         self.probe = None;
         if let Err(error) = self.land_all().await {
             self.doubt(&error);
@@ -22,7 +25,6 @@ impl Pump {
         self.start_backlog();
         self.hub.slots.free(std::mem::take(&mut self.granted));
         self.stop_listening().await;
-        let grace = Instant::now() + self.hub.grace;
         self.settle_until(grace, |pump| pump.lane.runs.len() == 0 && pump.verdicts.is_empty()).await;
         let unfinished = self.lane.runs.len();
         if unfinished > 0 {

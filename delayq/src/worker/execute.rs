@@ -21,7 +21,7 @@ use crate::store::Member;
 use crate::store::ops::{Taken, Verdict};
 
 /// Beyond any run.
-const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 86_400);
+pub(super) const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 /// A claimed job that can be run.
 pub(super) struct Claimed {

@@ -143,6 +143,10 @@ impl Pump {
                 Err(error) => {
                     self.trouble.failed(&self.queue, &error, pause);
                     self.doubt(&error);
+                    // The worker's other queues, on servers that are well, don't stand still for a job that can't be begun now.
+                    if matches!(self.alone, Alone::Wanted { .. }) {
+                        self.end_alone();
+                    }
                     self.wait_out(pause.mul_f64(0.5 + fastrand::f64()), &mut stop).await;
                     pause = (pause * 2).min(PAUSE_MAX);
                 }

@@ -120,7 +120,13 @@ async fn keep_alive(store: &Store, lease: Duration, renewed: &mut Renewed) {
 async fn beat(store: &Store, lease: Duration, renewed: &mut Renewed) -> Vec<SessionId> {
     let lane = renewed.lane.clone();
     let Some(session) = lane.session() else { return Vec::new() };
-    let ((), lost) = join(settle_wedged(store, &lane, &session), tell_of_life(store, lease, renewed, session)).await;
+    let pump = renewed.pump.clone();
+    let settled = settle_wedged(store, &lane, &session);
+    let (is_settled, lost) = join(settled, tell_of_life(store, lease, renewed, session)).await;
+    if !is_settled {
+        // What is held and no longer known is handed back by whoever asks the store.
+        let _ = pump.send(Control::Disagree);
+    }
     lost
 }
 
@@ -153,10 +159,11 @@ async fn tell_of_life(store: &Store, lease: Duration, renewed: &mut Renewed, ses
 }
 
 /// Settles runs that block their threads past all patience: holding their jobs for ever would be worse (rule f).
-async fn settle_wedged(store: &Store, lane: &Arc<Lane>, session: &SessionId) {
+/// Answers whether the store knows of them all.
+async fn settle_wedged(store: &Store, lane: &Arc<Lane>, session: &SessionId) -> bool {
     let wedged = lane.runs.take_wedged(Instant::now());
     if wedged.is_empty() {
-        return;
+        return true;
     }
     for (member, outcome) in &wedged {
         let id = crate::job::JobId::from_bytes(member.id());
@@ -167,20 +174,26 @@ async fn settle_wedged(store: &Store, lane: &Arc<Lane>, session: &SessionId) {
     let verdicts: Vec<_> = owed.collect();
     // Until it is over, what is held may differ from what is known.
     let _calling = lane.calling();
+    let mut are_settled = true;
     for chunk in verdicts.chunks(crate::limits::SETTLE_MAX) {
+        let mut is_settled = false;
         // A call of the pump's may have come first with a higher number: once more, with one above it.
         for _ in 0..2 {
             match store.settle(&lane.shard, session, lane.next_seq(), chunk).await {
                 Ok(Err(Refusal::Stale)) => {}
-                Ok(_) => break,
+                Ok(_) => {
+                    is_settled = true;
+                    break;
+                }
                 Err(error) => {
-                    // What stays held without being known is found by the count and handed back.
                     tracing::warn!(queue = lane.shard.queue(), %error, "wedged runs could not be settled");
                     break;
                 }
             }
         }
+        are_settled &= is_settled;
     }
+    are_settled
 }
 
 fn tell(renewed: &Renewed, control: Control) {

@@ -98,6 +98,12 @@ impl Runs {
         self.lock().runs.len()
     }
 
+    /// Nothing is left of them but what blocks its thread past all patience.
+    pub(super) fn are_stuck(&self) -> bool {
+        let held = self.lock();
+        held.runs.is_empty() && !held.left.is_empty() && held.left.values().all(|run| run.stuck.is_some())
+    }
+
     pub(super) fn abort_all(&self) {
         for run in self.lock().runs.values() {
             run.abort.abort();
@@ -119,7 +125,8 @@ impl Runs {
             run.stuck = Some(Stuck::new(&self.stuck));
             wedged.push((*member, None));
         }
-        for (member, run) in runs.extract_if(|_, run| run.gives_up <= now) {
+        // What has ended has its own outcome, which a pump that stands still has yet to take in.
+        for (member, run) in runs.extract_if(|_, run| run.gives_up <= now && !run.abort.is_finished()) {
             run.abort.abort();
             left.insert(member, Left { gives_up: run.gives_up, stuck: Some(Stuck::new(&self.stuck)) });
             wedged.push((member, Some(wedged_outcome(&run.request))));
@@ -145,7 +152,7 @@ mod tests {
     use super::*;
     use crate::job::{JobId, Meta};
 
-    /// A run that is past all patience then. Nothing looks at whether its task goes on.
+    /// A run that is past all patience then, and whose task goes on.
     fn run(n: u8, gives_up: Instant) -> (Member, Run) {
         let request = JobRequest::new(Meta {
             id: JobId::from_bytes([n; 16]),
@@ -188,5 +195,30 @@ mod tests {
         assert_eq!(stuck(), 1.0);
         drop(runs);
         assert_eq!(stuck(), 0.0, "a worker that is gone has no places");
+    }
+
+    #[tokio::test]
+    async fn a_run_that_has_ended_is_not_taken_for_wedged() {
+        let runs = Runs::new(Gauge::noop());
+        let (now, (member, mut ended)) = (Instant::now(), run(1, Instant::now()));
+        let task = tokio::spawn(async {});
+        ended.abort = task.abort_handle();
+        task.await.expect("it ends");
+        runs.insert([(member, ended)]);
+        assert!(runs.take_wedged(now + Duration::from_secs(60)).is_empty());
+        assert!(!runs.are_stuck());
+        assert!(runs.end(&member).is_some(), "what it came to is still owed");
+    }
+
+    #[tokio::test]
+    async fn only_what_blocks_its_thread_is_left() {
+        let runs = Runs::new(Gauge::noop());
+        let now = Instant::now();
+        assert!(!runs.are_stuck());
+        runs.insert([run(1, now), run(2, now + Duration::from_secs(1))]);
+        assert_eq!(runs.take_wedged(now).len(), 1);
+        assert!(!runs.are_stuck(), "the other one runs");
+        assert_eq!(runs.take_wedged(now + Duration::from_secs(1)).len(), 1);
+        assert!(runs.are_stuck());
     }
 }

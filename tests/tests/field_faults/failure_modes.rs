@@ -25,11 +25,12 @@ const SHORT: Duration = Duration::from_millis(400);
 const LASTS: Duration = Duration::from_millis(300);
 
 /// The modes in which connecting works: calls alone are refused.
-const CONNECTS: [&str; 7] = [
+const CONNECTS: [&str; 8] = [
     "Redis is loading",
     "Redis is read-only",
     "Redis is busy",
     "Redis can't save",
+    "Too few replicas are in touch",
     "The user lacks a right",
     "A part of the cluster is missing",
     "A slot is being moved",
@@ -372,6 +373,17 @@ async fn mode_no_permission() {
     let _: () = raw.ask(&["ACL", "SETUSER", "default", "-evalsha", "-eval"]).await;
     case.fails(ErrorKind::Denied).await;
     let _: () = raw.ask(&["ACL", "SETUSER", "default", "+evalsha", "+eval"]).await;
+    case.recovers().await;
+}
+
+#[tokio::test]
+async fn mode_too_few_replicas() {
+    let server = RedisServer::start().unwrap();
+    let mut raw = Raw::connect(&server).await;
+    let case = Case::on("Too few replicas are in touch", &server.url()).await;
+    raw.set("min-replicas-to-write", "1").await;
+    case.fails(ErrorKind::Unavailable).await;
+    raw.set("min-replicas-to-write", "0").await;
     case.recovers().await;
 }
 

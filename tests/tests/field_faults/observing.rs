@@ -6,7 +6,10 @@ use std::time::{Duration, SystemTime};
 
 use delayq::store::SCRIPTS;
 use delayq::store::ops::NewJob;
-use delayq::{Client, ErrorKind, Job, JobContext, JobError, JobId, JobResult, JobStatus, JobType, Worker, delayed_job};
+use delayq::{
+    Client, ErrorKind, Job, JobContext, JobError, JobId, JobQuery, JobResult, JobState, JobStatus, JobType, Worker,
+    delayed_job,
+};
 use delayq_tests::store_kit::{With, World, id, job};
 use delayq_tests::{Running, eventually, server_and_client};
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
@@ -201,6 +204,11 @@ async fn b90_lists_are_paged_and_no_look_at_a_queue_walks_over_all_of_it() {
     let stats = client.stats(Heavy::QUEUE).await.unwrap();
     assert_eq!((stats.waiting, stats.dead), (5_000, 60));
     client.handle::<Heavy>(JobId::from(uuid::Uuid::from_bytes(id(5)))).status().await.unwrap();
+    let page = client.jobs(Heavy::QUEUE).list(&JobQuery::new(JobState::Waiting)).await.unwrap();
+    assert!(page.jobs.len() == 50 && page.next.is_some(), "{} jobs", page.jobs.len());
+    let forecast = client.forecast(Heavy::QUEUE, Duration::from_secs(600), 2).await.unwrap();
+    assert_eq!(forecast.steps.iter().sum::<u64>() + forecast.later, 5_000);
+    assert!(client.workers(Heavy::QUEUE).await.unwrap().is_empty());
     let told = server.command(&["INFO", "commandstats"]).unwrap();
     for walks in ["keys", "scan", "hscan", "zscan", "sscan", "hgetall", "hvals", "hkeys", "smembers"] {
         assert!(!told.contains(&format!("cmdstat_{walks}:")), "{walks}: {told}");

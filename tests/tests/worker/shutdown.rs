@@ -81,6 +81,21 @@ async fn b26_the_lease_is_renewed_while_the_worker_drains() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_grace_without_end_waits_for_what_runs() {
+    let (_server, client) = server_and_client().await;
+    let ((log, mut runs), gate) = (log(), gate());
+    let worker = Worker::new(client.clone()).data(log).data(gate.clone()).grace(Duration::MAX);
+    let worker = Running::start(worker);
+    client.enqueue().send(held("long")).await.unwrap();
+    runs.next().await;
+    let stopping = tokio::spawn(worker.stop());
+    gate.add_permits(1);
+    stopping.await.unwrap().unwrap();
+    let stats = client.stats("default").await.unwrap();
+    assert_eq!((stats.done_total, stats.sessions, stats.running), (1, 0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_is_dropped_takes_its_runs_with_it() {
     let (_server, client) = server_and_client().await;
     let ((log, mut runs), gate) = (log(), gate());

@@ -10,6 +10,10 @@ use crate::find;
 
 /// Which letter.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  delayq dead show 01a22bef-18b5-7342-b68f-8f4ab4e56ab5
+  delayq dead show 01a22bef-18b5-7342-b68f-8f4ab4e56ab5 --json | jq .payload")]
 pub(crate) struct Options {
     /// Its id
     id: JobId,

@@ -8,6 +8,7 @@ const ADVICE: &[(&str, &str)] = &[
     ("BUSY", "a script that is not delayq's keeps it busy: wait for its end, or send SCRIPT KILL"),
     ("READONLY", "it is a replica: give the address of the primary, or one that follows it"),
     ("MASTERDOWN", "it is a replica that lost its primary: give the address of the primary"),
+    ("writing to the AOF", "it can't write its append-only file: make room on its disk, and it goes on by itself"),
     ("MISCONF", "it can't save its data: look at its log and its disk; a BGSAVE that succeeds ends this"),
     ("NOREPLICAS", "too few of its replicas are in touch: bring them back, or lower min-replicas-to-write"),
     ("CLUSTERDOWN", "a part of the cluster is missing: CLUSTER INFO says which"),
@@ -68,5 +69,15 @@ mod tests {
         assert!(on_answer("ERR max number of clients reached").contains("maxclients"));
         assert!(on_answer("READONLY You can't write against a read only replica").contains("primary"));
         assert_eq!(on_answer("ERR of a new kind"), "look at the server's log");
+    }
+
+    #[test]
+    fn a_log_that_can_not_be_written_is_not_a_snapshot_that_could_not_be_saved() {
+        let log = on_answer("MISCONF Errors writing to the AOF file: No space left on device");
+        let snapshot = on_answer(
+            "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk",
+        );
+        assert!(log.contains("append-only file") && !log.contains("BGSAVE"), "{log}");
+        assert!(snapshot.contains("BGSAVE"), "{snapshot}");
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use redis::aio::MultiplexedConnection;
+use redis::io::tcp::TcpSettings;
 use redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType};
 use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind as RedisKind, RedisError, TlsMode, Value,
@@ -25,6 +26,9 @@ const OLDEST: (u32, u32) = (6, 2);
 
 /// How long a server that hung up is listened to once more.
 const GREETING: Duration = Duration::from_millis(100);
+/// So long a packet may be lost again and again without its connection being given up.
+#[cfg(target_os = "linux")]
+const UNACKNOWLEDGED_MIN: Duration = Duration::from_secs(3);
 /// What is repeated of a server's own words, in characters: it may be anybody who answers.
 const QUOTED_MAX: usize = 200;
 
@@ -105,7 +109,10 @@ impl Target {
     pub(super) fn of(address: Address, settings: Settings) -> Result<Target, Error> {
         settings.check()?;
         let way = match address.place {
-            Place::Server(info) => Way::Fixed(open(info)?),
+            Place::Server(info) => {
+                let tcp = impatient(info.tcp_settings().clone(), &settings);
+                Way::Fixed(open(info.set_tcp_settings(tcp))?)
+            }
             Place::Sentinels(sentinels) => {
                 install_provider();
                 Way::Followed(sentinels)
@@ -138,7 +145,10 @@ impl Target {
                 // Asked anew each time: the one that was the primary may be so no more. No connection to a Sentinel is kept, so that
                 // none can be found dead when it matters.
                 Way::Followed(sentinels) => {
-                    primary(sentinels).await?.get_multiplexed_async_connection_with_config(&config).await
+                    primary(sentinels, &self.settings)
+                        .await?
+                        .get_multiplexed_async_connection_with_config(&config)
+                        .await
                 }
             }
         })
@@ -363,9 +373,21 @@ fn open(info: ConnectionInfo) -> Result<Client, Error> {
     Client::open(info).map_err(|_| Error::new(ErrorKind::Config, "the URL can't be used: it is not well-formed"))
 }
 
+/// What was sent and is not acknowledged, as where a network swallows packets, is given up about when its answer is. Otherwise the kernel goes on sending
+/// it for minutes: a send that was repeated in vain would reach the server after its job has ended and is forgotten.
+#[cfg(target_os = "linux")]
+fn impatient(tcp: TcpSettings, settings: &Settings) -> TcpSettings {
+    tcp.set_user_timeout(settings.response_timeout.max(UNACKNOWLEDGED_MIN))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn impatient(tcp: TcpSettings, _: &Settings) -> TcpSettings {
+    tcp
+}
+
 /// The primary, as the first of the Sentinels says that knows one which says so itself.
-async fn primary(sentinels: &Sentinels) -> Result<Client, RedisError> {
-    let ask = |sentinel| async move { follower(sentinels, sentinel)?.async_get_client().await };
+async fn primary(sentinels: &Sentinels, settings: &Settings) -> Result<Client, RedisError> {
+    let ask = |sentinel| async move { follower(sentinels, sentinel, settings)?.async_get_client().await };
     let mut lookups: FuturesUnordered<_> = sentinels.sentinels.iter().map(ask).collect();
     let mut told: Option<RedisError> = None;
     while let Some(found) = lookups.next().await {
@@ -391,7 +413,11 @@ fn weight(error: &RedisError) -> u8 {
 }
 
 /// Asks a Sentinel for the primary, and the one that it names whether it is one.
-fn follower(sentinels: &Sentinels, sentinel: &ConnectionInfo) -> Result<SentinelClient, RedisError> {
+fn follower(
+    sentinels: &Sentinels,
+    sentinel: &ConnectionInfo,
+    settings: &Settings,
+) -> Result<SentinelClient, RedisError> {
     let addr = [sentinel.addr().clone()];
     let mut builder = SentinelClientBuilder::new(addr, &sentinels.name, SentinelServerType::Master)?;
     let login = sentinel.redis_settings();
@@ -412,7 +438,7 @@ fn follower(sentinels: &Sentinels, sentinel: &ConnectionInfo) -> Result<Sentinel
     if matches!(sentinels.primary.addr(), ConnectionAddr::TcpTls { .. }) {
         builder = builder.set_client_to_redis_tls_mode(TlsMode::Secure);
     }
-    builder.build()
+    builder.set_client_to_redis_tcp_settings(impatient(TcpSettings::default(), settings)).build()
 }
 
 /// The innermost text that says something.
