@@ -58,16 +58,32 @@ impl Ran {
     }
 }
 
-/// The program on a store, with nothing of this process's own settings.
-pub(crate) fn program(url: &str, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_delayq"));
+/// A program for a store, with nothing of this process's own settings.
+fn unaffected(program: &str, url: &str) -> Command {
+    let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("DELAYQ_") {
             command.env_remove(name);
         }
     }
-    command.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE").env("DELAYQ_URL", url).args(args);
+    command.env_remove("NO_COLOR").env("DELAYQ_URL", url);
+    command
+}
+
+/// The program on a store, with nothing of this process's own settings.
+pub(crate) fn program(url: &str, args: &[&str]) -> Command {
+    let mut command = unaffected(env!("CARGO_BIN_EXE_delayq"), url);
+    command.env_remove("CLICOLOR_FORCE").args(args);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    command
+}
+
+/// A line of a shell in a terminal of its own, which `script` of util-linux makes, of 120 columns and 30 rows.
+pub(crate) fn in_terminal(url: &str, line: &str) -> Command {
+    let mut command = unaffected("script", url);
+    let line = format!("stty rows 30 cols 120; {line}");
+    command.args(["--quiet", "--return", "--flush", "--command", &line, "/dev/null"]);
+    command.env("TERM", "xterm-256color").env("SHELL", "/bin/sh").kill_on_drop(true);
     command
 }
 

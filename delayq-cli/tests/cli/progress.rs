@@ -1,23 +1,13 @@
-//! How far long work is: shown on a terminal, which `script` of util-linux makes, and nowhere else.
+//! How far long work is: shown on a terminal, and nowhere else.
 
 use tokio::process::Command;
 
-use crate::kit::{Ran, ended, program, server_and_client, waiting};
+use crate::kit::{Ran, ended, in_terminal, program, server_and_client, waiting};
 
-/// The same command in a terminal of 120 columns.
+/// The same command in a terminal.
 fn on_a_terminal(url: &str, args: &[&str]) -> Command {
     let quoted: Vec<String> = args.iter().map(|arg| format!("'{arg}'")).collect();
-    let line = format!("stty rows 30 cols 120; '{}' {}", env!("CARGO_BIN_EXE_delayq"), quoted.join(" "));
-    let mut command = Command::new("script");
-    command.args(["--quiet", "--return", "--flush", "--command", &line, "/dev/null"]);
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("DELAYQ_") {
-            command.env_remove(name);
-        }
-    }
-    command.env_remove("NO_COLOR").env("TERM", "xterm-256color").env("SHELL", "/bin/sh").env("DELAYQ_URL", url);
-    command.kill_on_drop(true);
-    command
+    in_terminal(url, &format!("'{}' {}", env!("CARGO_BIN_EXE_delayq"), quoted.join(" ")))
 }
 
 #[tokio::test]

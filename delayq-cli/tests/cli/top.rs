@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::task::JoinHandle;
 
-use crate::kit::{Folder, ORDERS, bury, eventually, run, server_and_client, shown, soon, waiting};
+use crate::kit::{Folder, ORDERS, bury, eventually, in_terminal, run, server_and_client, shown, soon, waiting};
 
 /// What switches to a terminal's other screen, back from it, and shows the cursor.
 const OTHER_SCREEN: &str = "\u{1b}[?1049h";
@@ -37,23 +37,16 @@ impl Top {
         let file = |name| shown(&folder.file(name));
         // Its settings before and after tell whether the terminal is as it was.
         let line = format!(
-            "stty rows 30 cols 120; stty -g > '{}'; sh -c 'echo $$ > \"{}\"; exec \"{}\" top {options}'; code=$?; \
+            "stty -g > '{}'; sh -c 'echo $$ > \"{}\"; exec \"{}\" top {options}'; code=$?; \
              stty -g > '{}'; exit $code",
             file("before"),
             file("pid"),
             env!("CARGO_BIN_EXE_delayq"),
             file("after"),
         );
-        let mut command = Command::new("script");
-        command.args(["--quiet", "--return", "--flush", "--command", &line, "/dev/null"]);
-        for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with("DELAYQ_") {
-                command.env_remove(name);
-            }
-        }
-        command.env_remove("NO_COLOR").env("TERM", "xterm-256color").env("SHELL", "/bin/sh");
-        command.env("DELAYQ_URL", url).env("DELAYQ_AUDIT_LOG", folder.file("audit"));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).kill_on_drop(true);
+        let mut command = in_terminal(url, &line);
+        command.env("DELAYQ_AUDIT_LOG", folder.file("audit"));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut child = command.spawn().expect("script, of util-linux");
         let (keys, mut out) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let drawn = Arc::new(Mutex::new(Vec::new()));
